@@ -1,0 +1,45 @@
+# Every target works as the first command on a machine with git, make and python3.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint format bench docs clean
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+setup: $(READY)  ## create .venv and install into it
+
+demo: $(READY)  ## the main job, on data that scikit-learn ships
+	$(BIN)/python examples/demo.py
+
+test: $(READY)  ## all but the slow tests
+	$(BIN)/python -m pytest -n auto -q -m "not slow"
+
+test-all: $(READY)  ## every test
+	$(BIN)/python -m pytest -n auto -q
+
+lint: $(READY)  ## formatting, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+
+format: $(READY)  ## mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## speed and memory against the peers
+	$(BIN)/python -m benchmarks
+
+docs: $(READY)  ## build the documentation into site/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(BIN)/python -m mkdocs build --strict
+
+clean:  ## remove what the other targets made
+	rm -rf .venv .venv-* site out .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Infinitely wide Bayesian neural networks with heavy tails."""

@@ -1,0 +1,28 @@
+"""Settings shared by every test: strict promotion, fixed keys, where the real data is."""
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+from hypothesis import settings
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# Deadlines measure the machine and the compiler, not the code.
+settings.register_profile("widetail", deadline=None, max_examples=25, derandomize=True)
+settings.load_profile("widetail")
+
+
+@pytest.fixture
+def key():
+    return jax.random.key(0)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets; tests that need it are skipped where it is not."""
+    folder = os.environ.get("WIDETAIL_DATA")
+    if not folder:
+        pytest.skip("WIDETAIL_DATA is not set: checks on real data are left out")
+    return Path(folder).resolve()
