@@ -51,4 +51,9 @@ def _to_float64(leaf: Any) -> Any:
 
 
 def _to_numpy(leaf: Any) -> Any:
-    return np.asarray(leaf)[()] if isinstance(leaf, jax.Array) else leaf
+    # Inside a transformation even a function of constants gives a traced result.
+    return np.asarray(leaf)[()] if isinstance(leaf, jax.Array) and not _is_opaque(leaf) else leaf
+
+
+def _is_opaque(leaf: jax.Array) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) or _is_tracer(leaf)

@@ -1,0 +1,141 @@
+"""What every prior of the readout variance can do."""
+
+import abc
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+
+from widetail._arrays import double_precision, is_traced
+from widetail._integrate import Bounds
+from widetail.priors._parameters import show
+
+
+class ScalePrior(eqx.Module):
+    r"""A prior of the readout variance $\beta = \sigma_v^2 > 0$ (a variance, not a standard deviation).
+
+    Parameters may be arrays: each element is then a prior of its own, and everything broadcasts over them.
+    All parameters are leaves of a pytree, so that `jax.grad` of anything here gives a prior whose parameters
+    are the derivatives. Called on plain numbers the methods compute in float64 and return NumPy values.
+    """
+
+    traceable: ClassVar[bool] = True
+    """Whether JAX can trace the density; False for a wrapped scipy distribution."""
+
+    @double_precision
+    def log_prob(self, scale: ArrayLike) -> Float[Array, "..."]:
+        """Log density at `scale`; `-inf` outside of the support."""
+        scale = jnp.asarray(scale, float)
+        log_scale = jnp.log(jnp.where(scale > 0, scale, 1.0))
+        return jnp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -jnp.inf)
+
+    @double_precision
+    def cdf(self, scale: ArrayLike) -> Float[Array, "..."]:
+        """Probability that the readout variance is at most `scale`."""
+        scale = jnp.asarray(scale, float)
+        below, _ = self.tails_of_log(jnp.log(jnp.where(scale > 0, scale, 1.0)))
+        return jnp.where(scale > 0, below, 0.0)
+
+    @double_precision
+    def quantile(self, p: ArrayLike) -> Float[Array, "..."]:
+        """The value below which the readout variance lies with probability `p`."""
+        p = jnp.asarray(p, float)
+        if not is_traced(p) and not np.all((p >= 0) & (p <= 1)):
+            raise ValueError(
+                f"quantile: p must lie in [0, 1], got {show(p)}; pass a probability, not a percentage."
+            )
+        return jnp.exp(_log_quantile(self, p) if self.traceable else self.log_quantile(p))
+
+    @double_precision
+    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """Independent draws, of shape `shape` followed by the shape of the parameters."""
+        return jnp.exp(self.draw_log(key, shape))
+
+    @property
+    @double_precision
+    def mean(self) -> Float[Array, "..."]:
+        """Expectation; `inf` where it is infinite."""
+        return jnp.asarray(self.expectation(), float)
+
+    def to_config(self) -> dict[str, Any]:
+        """Name and parameters as plain numbers and lists; `prior_from_config` reads it back."""
+        return {
+            "name": type(self).__name__,
+            "params": {name: np.asarray(v).tolist() for name, v in self._items()},
+        }
+
+    def __repr__(self) -> str:
+        """The code that makes this prior."""
+        return f"{type(self).__name__}({', '.join(f'{name}={show(value)}' for name, value in self._items())})"
+
+    def _items(self) -> list[tuple[str, Any]]:
+        return [(field.name, getattr(self, field.name)) for field in dataclasses.fields(self)]
+
+    @staticmethod
+    def wrap(dist: Any) -> "ScalePrior":
+        """A frozen `scipy.stats` or a numpyro distribution on the positive reals, as a prior.
+
+        Example:
+            >>> import scipy.stats
+            >>> import widetail as wt
+            >>> prior = wt.ScalePrior.wrap(scipy.stats.weibull_min(1.5, scale=2.0))
+            >>> round(float(prior.quantile(0.5)), 4)
+            1.5664
+        """
+        from widetail.priors._wrapped import (
+            wrap,
+        )  # the wrappers are priors themselves: a cycle at import time
+
+        return wrap(dist)
+
+    @abc.abstractmethod
+    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log density of the *logarithm* of the readout variance; finite far beyond where its exp is."""
+
+    @abc.abstractmethod
+    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+        """Probabilities below and above, each accurate where it is small."""
+
+    @abc.abstractmethod
+    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log of the quantile."""
+
+    @abc.abstractmethod
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """Draws of the logarithm, of shape `shape` followed by the shape of the parameters."""
+
+    @abc.abstractmethod
+    def expectation(self) -> Float[ArrayLike, "..."]:
+        """What `mean` returns."""
+
+    @property
+    @abc.abstractmethod
+    def tail_index(self) -> Float[ArrayLike, "..."]:
+        """Supremum of the powers of the readout variance that have a finite expectation."""
+
+    @property
+    @abc.abstractmethod
+    def log_middle(self) -> Float[ArrayLike, "..."]:
+        """Log of a value in the bulk: the mode of the logarithm where it is known."""
+
+    @property
+    @abc.abstractmethod
+    def log_bounds(self) -> Bounds:
+        """Ends of the support of the logarithm."""
+
+    @property
+    @double_precision
+    def support(self) -> tuple[Float[ArrayLike, "..."], Float[ArrayLike, "..."]]:
+        """Smallest and largest value that the readout variance can take."""
+        lower, upper = self.log_bounds
+        return 0.0 if lower is None else jnp.exp(lower), math.inf if upper is None else jnp.exp(upper)
+
+
+@jax.jit
+def _log_quantile(prior: ScalePrior, p: Array) -> Array:
+    return prior.log_quantile(p)

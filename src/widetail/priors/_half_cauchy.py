@@ -1,0 +1,74 @@
+"""The half-Cauchy distribution."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from widetail._integrate import Bounds
+from widetail.priors._base import ScalePrior
+from widetail.priors._parameters import Parameter, parameter
+
+
+class HalfCauchy(ScalePrior):
+    r"""Half-Cauchy, $p(\beta) = \frac{2}{\pi s (1 + (\beta/s)^2)}$; s is `scale`. No mean.
+
+    This is a half-Cauchy *variance*. For a half-Cauchy standard deviation of scale s take
+    `BetaPrime(0.5, 0.5, scale=s**2)`.
+
+    Args:
+        scale: the median of the variance.
+
+    Example:
+        >>> import widetail as wt
+        >>> float(wt.HalfCauchy(2.0).mean)
+        inf
+    """
+
+    scale: Parameter
+
+    def __init__(self, scale: Any = 1.0):
+        self.scale = parameter(scale, "HalfCauchy", "scale")
+
+    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        x = log_scale - jnp.log(self.scale)
+        return math.log(2 / math.pi) - jnp.logaddexp(x, -x)
+
+    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+        """See `ScalePrior`."""
+        x = log_scale - jnp.log(self.scale)
+        return 2 / math.pi * jnp.arctan(jnp.exp(x)), 2 / math.pi * jnp.arctan(jnp.exp(-x))
+
+    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        lower_half = p < 0.5
+        smaller = jnp.where(lower_half, p, 1 - p)
+        log_tan = jnp.log(jnp.tan(0.5 * math.pi * smaller))
+        return jnp.log(self.scale) + jnp.where(lower_half, log_tan, -log_tan)
+
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        draws = jax.random.cauchy(key, shape + jnp.shape(self.scale), dtype=float)
+        return jnp.log(self.scale) + jnp.log(jnp.abs(draws))
+
+    def expectation(self) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        return jnp.full(jnp.shape(self.scale), jnp.inf)
+
+    @property
+    def tail_index(self) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        return jnp.ones(jnp.shape(self.scale))
+
+    @property
+    def log_middle(self) -> Parameter:
+        """See `ScalePrior`."""
+        return jnp.log(self.scale)
+
+    @property
+    def log_bounds(self) -> Bounds:
+        """See `ScalePrior`."""
+        return Bounds()

@@ -1,0 +1,74 @@
+"""The log-normal distribution."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import ndtr, ndtri
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from widetail._integrate import Bounds
+from widetail.priors._base import ScalePrior
+from widetail.priors._parameters import Parameter, parameter
+
+
+class LogNormal(ScalePrior):
+    r"""Log-normal, $\log\beta \sim \mathcal N(\mu, \sigma^2)$; $\mu$ is `loc`, $\sigma$ is `scale`.
+
+    Every moment exists, but the tail is heavier than any exponential.
+
+    Args:
+        loc: mean of the *logarithm* of the variance.
+        scale: *standard deviation* of the logarithm.
+
+    Example:
+        >>> import widetail as wt
+        >>> float(wt.LogNormal(0.0, 2.0).quantile(0.5))
+        1.0
+    """
+
+    loc: Parameter
+    scale: Parameter
+
+    def __init__(self, loc: Any = 0.0, scale: Any = 1.0):
+        self.loc = parameter(loc, "LogNormal", "loc", positive=False)
+        self.scale = parameter(scale, "LogNormal", "scale")
+
+    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        z = (log_scale - self.loc) / self.scale
+        return -0.5 * z**2 - jnp.log(self.scale) - 0.5 * math.log(2 * math.pi)
+
+    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+        """See `ScalePrior`."""
+        z = (log_scale - self.loc) / self.scale
+        return ndtr(z), ndtr(-z)
+
+    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        return self.loc + self.scale * ndtri(p)
+
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        batch = jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale))
+        return self.loc + self.scale * jax.random.normal(key, shape + batch, dtype=float)
+
+    def expectation(self) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        return jnp.exp(self.loc + 0.5 * self.scale**2)
+
+    @property
+    def tail_index(self) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        return jnp.full(jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale)), jnp.inf)
+
+    @property
+    def log_middle(self) -> Parameter:
+        """See `ScalePrior`."""
+        return self.loc
+
+    @property
+    def log_bounds(self) -> Bounds:
+        """See `ScalePrior`."""
+        return Bounds()

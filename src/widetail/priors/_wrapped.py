@@ -1,0 +1,289 @@
+"""Distributions of other libraries as priors, recognised by what they can do and never imported."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from widetail._arrays import is_traced
+from widetail._integrate import Bounds, integrate
+from widetail.priors._base import ScalePrior
+from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
+
+_INTEGRAL_NODES = 256
+# Up to exp(+-this) the log density of another library is believed.
+_TRUSTED = 300.0
+
+
+def wrap(dist: Any) -> ScalePrior:
+    """See `ScalePrior.wrap`."""
+    if isinstance(dist, ScalePrior):
+        return dist
+    if hasattr(dist, "logpdf") and hasattr(dist, "support"):
+        return ScipyPrior(dist)
+    if hasattr(dist, "log_prob") and hasattr(dist, "sample") and hasattr(dist, "support"):
+        return NumpyroPrior(dist)
+    raise TypeError(
+        f"ScalePrior.wrap: dist must be a frozen scipy.stats distribution or a numpyro distribution, got "
+        f"{dist!r} ({type(dist).__name__}); freeze it first, as in scipy.stats.invgamma(2.0, scale=2.0)."
+    )
+
+
+class ScipyPrior(ScalePrior):
+    """A frozen `scipy.stats` distribution of the readout variance, of the old or of the new kind.
+
+    It runs in NumPy, hence only outside of `jax.jit` and without derivatives in its parameters.
+
+    Example:
+        >>> import scipy.stats
+        >>> import widetail as wt
+        >>> wt.ScalePrior.wrap(scipy.stats.uniform(1.0, 2.0)).support
+        (1.0, 3.0)
+    """
+
+    traceable: ClassVar[bool] = False
+
+    dist: Any = eqx.field(static=True)
+
+    def __init__(self, dist: Any):
+        self.dist = dist
+        lower, upper = (np.asarray(end, float) for end in dist.support())
+        _check_positive(lower, upper)
+
+    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        return _extended(lambda t: self._call("logpdf", t) + t, log_scale)
+
+    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+        """See `ScalePrior`."""
+        above = "sf" if hasattr(self.dist, "sf") else "ccdf"
+        return self._call("cdf", log_scale), self._call(above, log_scale)
+
+    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        with np.errstate(divide="ignore"):
+            return jnp.asarray(np.log(self._icdf(np.asarray(p))), float)
+
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        shape = shape + np.shape(self._icdf(0.5))
+        return self.log_quantile(jax.random.uniform(key, shape, dtype=float))
+
+    def expectation(self) -> np.ndarray | float:
+        """See `ScalePrior`."""
+        mean = np.asarray(self.dist.mean(), float)
+        return np.where(np.isnan(mean), np.inf, mean)  # a positive variable: undefined means infinite
+
+    def to_config(self) -> dict[str, Any]:
+        """Name and parameters of the scipy distribution; only frozen ones of `scipy.stats` have them."""
+        name = getattr(getattr(self.dist, "dist", None), "name", None)
+        if name is None:
+            raise ValueError(
+                f"{self!r} cannot be written down: it is not a frozen distribution of scipy.stats such as "
+                f"scipy.stats.invgamma(2.0). Use one, or a prior of widetail, to save the model."
+            )
+        args = [np.asarray(value).tolist() for value in self.dist.args]
+        return {"name": "scipy", "params": {"dist": name, "args": args, **_listed(self.dist.kwds)}}
+
+    def __repr__(self) -> str:
+        """The code that makes this prior, where scipy tells its name."""
+        frozen = self.dist
+        if hasattr(frozen, "dist"):
+            arguments = [
+                *map(repr, frozen.args),
+                *(f"{name}={value!r}" for name, value in frozen.kwds.items()),
+            ]
+            return f"ScalePrior.wrap(scipy.stats.{frozen.dist.name}({', '.join(arguments)}))"
+        return f"ScalePrior.wrap({frozen!r})"
+
+    @property
+    def tail_index(self) -> Float[Array, "..."]:
+        """See `ScalePrior`; measured, as the slope of the log density far out."""
+        return _measured_tail_index(self)
+
+    @property
+    def log_middle(self) -> np.ndarray | float:
+        """See `ScalePrior`."""
+        return np.log(self._icdf(0.5))
+
+    @property
+    def log_bounds(self) -> Bounds:
+        """See `ScalePrior`."""
+        return _log_bounds(*self.dist.support())
+
+    def _icdf(self, p: Any) -> np.ndarray | float:
+        return self.dist.ppf(p) if hasattr(self.dist, "ppf") else self.dist.icdf(p)
+
+    def _call(self, method: str, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        if is_traced(log_scale):
+            raise TypeError(
+                f"{self!r} runs in scipy and cannot be used inside jax.jit or jax.grad; "
+                f"use a prior of widetail or a numpyro distribution there."
+            )
+        scale = np.exp(np.clip(np.asarray(log_scale, float), LOG_SMALLEST, LOG_LARGEST))
+        with np.errstate(all="ignore"):
+            return jnp.asarray(getattr(self.dist, method)(scale), float)
+
+
+class NumpyroPrior(ScalePrior):
+    """A numpyro distribution of the readout variance; differentiable in its parameters.
+
+    What numpyro does not offer for a distribution (a cdf, a quantile, a mean) is computed by quadrature.
+
+    Example:
+        >>> import numpyro.distributions as dist
+        >>> import widetail as wt
+        >>> round(float(wt.ScalePrior.wrap(dist.HalfNormal(1.0)).quantile(0.5)), 4)
+        0.6745
+    """
+
+    dist: Any
+
+    def __init__(self, dist: Any):
+        if tuple(dist.event_shape) or tuple(dist.batch_shape):
+            raise ValueError(
+                f"ScalePrior.wrap: dist must be one scalar distribution, got batch shape "
+                f"{tuple(dist.batch_shape)} and event shape {tuple(dist.event_shape)}; "
+                f"wrap a distribution with scalar parameters."
+            )
+        if not is_traced(dist):
+            dist = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), dist)
+            _check_positive(*_numpyro_support(dist))
+        self.dist = dist
+
+    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        lower, upper = self.log_bounds
+
+        def log_density(t: Array) -> Array:
+            inside = jnp.ones(t.shape, bool)
+            inside = inside if lower is None else inside & (t >= lower)
+            inside = inside if upper is None else inside & (t <= upper)
+            # Outside of the support numpyro may answer anything, NaN included.
+            scale = jnp.exp(jnp.where(inside, t, self.log_middle))
+            return jnp.where(inside, self.dist.log_prob(scale) + t, -jnp.inf)
+
+        return _extended(log_density, log_scale)
+
+    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+        """See `ScalePrior`."""
+        try:
+            below = self.dist.cdf(jnp.exp(jnp.clip(log_scale, LOG_SMALLEST, LOG_LARGEST)))
+            return below, 1 - below
+        except NotImplementedError:
+            return self._integrated_tails(log_scale)
+
+    def _integrated_tails(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+        lower, upper = self.log_bounds
+        flat = jnp.reshape(log_scale, (-1,))
+        middle = jnp.broadcast_to(jnp.asarray(self.log_middle, float), flat.shape)
+        near = jnp.minimum(middle, flat), jnp.maximum(middle, flat)
+        below = integrate(self.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(lower, flat)).log_value
+        above = integrate(self.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(flat, upper)).log_value
+        is_low = jnp.zeros(flat.shape, bool) if lower is None else flat <= lower
+        is_high = jnp.zeros(flat.shape, bool) if upper is None else flat >= upper
+        share = jnp.where(is_low, 0.0, jnp.where(is_high, 1.0, jax.nn.sigmoid(below - above)))
+        rest = jnp.where(is_low, 1.0, jnp.where(is_high, 0.0, jax.nn.sigmoid(above - below)))
+        return share.reshape(log_scale.shape), rest.reshape(log_scale.shape)
+
+    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        return log_quantile_by_root(self, p)
+
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        return jnp.log(self.dist.sample(key, shape))
+
+    def expectation(self) -> Float[Array, "..."]:
+        """See `ScalePrior`."""
+        middle = jnp.asarray(self.log_middle, float)
+        tilted = integrate(
+            lambda t: t + self.log_prob_of_log(t), (middle, middle), _INTEGRAL_NODES, self.log_bounds
+        )
+        return jnp.where(self.tail_index > 1, jnp.exp(tilted.log_value), jnp.inf)
+
+    def to_config(self) -> dict[str, Any]:
+        """Numpyro distributions cannot be rebuilt without numpyro: raises."""
+        raise ValueError(
+            f"{self!r} cannot be written down, because widetail never imports numpyro. "
+            f"Use the same distribution of widetail or of scipy.stats to save the model."
+        )
+
+    def __repr__(self) -> str:
+        """The code that makes this prior."""
+        arguments = ", ".join(f"{name}={getattr(self.dist, name)!s}" for name in self.dist.arg_constraints)
+        return f"ScalePrior.wrap(numpyro.distributions.{type(self.dist).__name__}({arguments}))"
+
+    @property
+    def tail_index(self) -> Float[Array, "..."]:
+        """See `ScalePrior`; measured, as the slope of the log density far out."""
+        return _measured_tail_index(self)
+
+    @property
+    def log_middle(self) -> Float[Array, ""]:
+        """See `ScalePrior`."""
+        lower, upper = self.log_bounds
+        if lower is not None and upper is not None:
+            return 0.5 * (lower + upper)
+        if lower is not None:
+            return lower + 1
+        return jnp.zeros(()) if upper is None else upper - 1
+
+    @property
+    def log_bounds(self) -> Bounds:
+        """See `ScalePrior`."""
+        return _log_bounds(*_numpyro_support(self.dist))
+
+
+def _extended(log_density: Callable[[Array], Array], log_scale: Array) -> Array:
+    """A log density that is continued as a power law where other libraries overflow."""
+    near, far = 0.9 * _TRUSTED, _TRUSTED
+    left_far, left_near, right_near, right_far = log_density(jnp.asarray([-far, -near, near, far], float))
+    outside = jnp.abs(log_scale) > far
+    slope = jnp.where(log_scale < 0, left_near - left_far, right_near - right_far) / (far - near)
+    end = jnp.where(log_scale < 0, left_far, right_far)
+    # A density that grows outwards this far out is an artefact of rounding.
+    decays = outside & jnp.isfinite(end) & (slope > 0)
+    beyond = jnp.where(decays, end - jnp.where(decays, slope, 0.0) * (jnp.abs(log_scale) - far), -jnp.inf)
+    return jnp.where(outside, beyond, log_density(jnp.where(outside, 0.0, log_scale)))
+
+
+def _measured_tail_index(prior: ScalePrior) -> Float[Array, ""]:
+    if prior.log_bounds.upper is not None:
+        return jnp.asarray(jnp.inf, float)
+    near, far = 0.9 * _TRUSTED, _TRUSTED
+    log_near, log_far = prior.log_prob_of_log(jnp.asarray([near, far], float))
+    decays = jnp.isfinite(log_far)
+    # Rounding must not turn an index of exactly one into a mean that exists.
+    slope = jnp.where(decays, log_near - log_far, 1.0) / (far - near)
+    return jnp.where(decays, jnp.round(slope, 9), jnp.inf)
+
+
+def _numpyro_support(dist: Any) -> tuple[Any, Any]:
+    return getattr(dist.support, "lower_bound", -np.inf), getattr(dist.support, "upper_bound", np.inf)
+
+
+def _log_bounds(lower: Any, upper: Any) -> Bounds:
+    # A traced end is a parameter of a bounded distribution: it is finite and positive.
+    has_lower = is_traced(lower) or bool(np.all(np.asarray(lower) > 0))
+    has_upper = is_traced(upper) or bool(np.all(np.isfinite(np.asarray(upper))))
+    return Bounds(
+        jnp.log(jnp.asarray(lower, float)) if has_lower else None,
+        jnp.log(jnp.asarray(upper, float)) if has_upper else None,
+    )
+
+
+def _check_positive(lower: Any, upper: Any) -> None:
+    if not np.all(np.asarray(lower) >= 0) or not np.all(np.asarray(upper) > 0):
+        raise ValueError(
+            f"ScalePrior.wrap: dist must live on the positive reals, its support is ({lower}, {upper}); "
+            f"it is the prior of a variance. Wrap e.g. a log-normal instead, or truncate it."
+        )
+
+
+def _listed(keywords: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.asarray(value).tolist() for name, value in keywords.items()}
