@@ -38,7 +38,7 @@ def test_idx_files(tmp_path):
     arrays = _convert.mnist_like(paths)
     for key, value in expected.items():
         np.testing.assert_array_equal(arrays[key], value)
-    np.testing.assert_array_equal(_convert.test_part_only(paths[2:])["x_test"], expected["x_test"])
+    np.testing.assert_array_equal(_convert.idx_test_part(paths[2:])["x_test"], expected["x_test"])
 
 
 def test_what_is_not_idx_is_refused():

@@ -263,7 +263,7 @@ IMAGE_ARCHIVES: Mapping[str, Archive] = {
             RawFile(f"{_NOTMNIST_ROOT}/t10k-images-idx3-ubyte.gz", None),
             RawFile(f"{_NOTMNIST_ROOT}/t10k-labels-idx1-ubyte.gz", None),
         ),
-        convert=_convert.test_part_only,
+        convert=_convert.idx_test_part,
         contents={
             "x_test": Content(10000, "6bda48464effe4169d9cd068967cd81a717ae2f925ddb55fd71025e23022ee9a"),
             "y_test": Content(10000, "cbf49d96931f5bf9ec86d14ed2f729c2870d4f9b406729e43c68d3748a345369"),

@@ -39,7 +39,7 @@ def mnist_like(paths: Sequence[Path]) -> Arrays:
     return {key: read_idx(gzip.decompress(path.read_bytes())) for key, path in zip(keys, paths, strict=True)}
 
 
-def test_part_only(paths: Sequence[Path]) -> Arrays:
+def idx_test_part(paths: Sequence[Path]) -> Arrays:
     """Two gzipped IDX files: test images and labels."""
     return {
         key: read_idx(gzip.decompress(path.read_bytes()))

@@ -36,6 +36,11 @@ def fetch(raw: RawFile, folder: Path) -> Path:
     pooch = import_pooch()
     import requests
 
+    logger = pooch.get_logger()
+    level_before = logger.level
+    logger.setLevel(
+        "WARNING"
+    )  # it would advise to write down the sha256 of files that we check by their values
     try:
         path = pooch.retrieve(
             raw.url,
@@ -50,6 +55,8 @@ def fetch(raw: RawFile, folder: Path) -> Path:
         raise ChecksumError(
             f"{raw.url} was downloaded, but its sha256 is not the expected {raw.sha256}: {error}"
         ) from error
+    finally:
+        logger.setLevel(level_before)
     return Path(path)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Integer, UInt8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
     """One train/test split of a regression table, in raw units."""
 
@@ -17,7 +17,7 @@ class Split:
     y_test: Float[np.ndarray, " m"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Regression:
     """A regression table in raw units, with its train/test splits.
 
@@ -54,7 +54,7 @@ class Regression:
         return Split(self.x[train], self.y[train], self.x[test], self.y[test])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Images:
     """Labelled images, uint8 pixels 0 to 255, grey (n, height, width) or RGB (n, height, width, 3).
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Standardiser:
     """Affine maps that give the training part mean 0 and standard deviation 1, column by column.
 

@@ -40,7 +40,7 @@ def brier(probabilities: Probabilities, labels: Labels) -> float:
     return float(np.mean(np.sum((p - np.eye(p.shape[1])[y]) ** 2, axis=1)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reliability:
     """Confidence against accuracy, bin by bin; NaN in bins without points.
 

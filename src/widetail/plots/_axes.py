@@ -27,10 +27,8 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float] = (5.2, 3.8)) -> Axes
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError("plots need matplotlib: install it with `pip install widetail[plot]`.") from error
-    from cycler import cycler
-
     _, new = pyplot.subplots(figsize=size, layout="constrained")
-    new.set_prop_cycle(cycler(color=COLOURS) + cycler(linestyle=LINE_STYLES))
+    new.set_prop_cycle(color=COLOURS, linestyle=LINE_STYLES)
     new.spines[["top", "right"]].set_visible(False)
     return new
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 _MISSING = "\N{EN DASH}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ResultTable:
     """Numbers by row and column, one winner per row (or per column).
 

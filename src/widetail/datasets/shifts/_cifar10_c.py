@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from widetail.datasets.shifts import _pixels
-from widetail.datasets.shifts._pixels import Seed, at_severity, check_images, corrupt_in_blocks
+from widetail.datasets.shifts._pixels import at_severity, check_images, corrupt_in_blocks
+from widetail.datasets.shifts._seed import Seed
 from widetail.datasets.shifts._water import drops
 from widetail.datasets.shifts._weather import SIDE, motion_blur, plasma, zoomed
 

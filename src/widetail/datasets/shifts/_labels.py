@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 from jaxtyping import Integer
 
-from widetail.datasets.shifts._pixels import Seed
+from widetail.datasets.shifts._seed import Seed
 
 Labels = Integer[np.ndarray, " n"]
 Rows = Integer[np.ndarray, " kept"]

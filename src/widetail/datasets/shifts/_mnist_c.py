@@ -12,7 +12,8 @@ from jaxtyping import Float, UInt8
 from scipy import ndimage
 
 from widetail.datasets.shifts import _pixels
-from widetail.datasets.shifts._pixels import Seed, at_severity, check_images, corrupt_in_blocks
+from widetail.datasets.shifts._pixels import at_severity, check_images, corrupt_in_blocks
+from widetail.datasets.shifts._seed import Seed
 
 _SIDE = 28
 _MUD_GREY = 63 / 255

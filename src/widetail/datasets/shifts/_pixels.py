@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt8
 from scipy import ndimage
 
-Seed = int | np.random.Generator
+from widetail.datasets.shifts._seed import Seed
+
 Setting = TypeVar("Setting")
 
 # Bounds the float64 copies of large sets; every block draws from the same generator in turn.

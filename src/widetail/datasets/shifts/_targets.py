@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from widetail.datasets.shifts._pixels import Seed
+from widetail.datasets.shifts._seed import Seed
 
 Target = Float[np.ndarray, " n"]
 

@@ -95,7 +95,8 @@ def _distance_to_edge(edge: Bool[np.ndarray, "n rows columns"]) -> Fields:
 
 
 def _box_mean(fields: Fields) -> Fields:
-    return ndimage.correlate(fields, np.full((1, 3, 3), 1 / 9), mode="mirror")
+    # Summed before dividing: whole numbers must not come out a rounding error short.
+    return ndimage.correlate(fields, np.ones((1, 3, 3)), mode="mirror") / 9
 
 
 def equalised(levels: UInt8[np.ndarray, "n rows columns"]) -> UInt8[np.ndarray, "n rows columns"]:

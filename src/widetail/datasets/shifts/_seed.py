@@ -1,0 +1,6 @@
+"""How shifts are seeded."""
+
+import numpy as np
+
+# An integer, or a generator that is advanced.
+Seed = int | np.random.Generator
