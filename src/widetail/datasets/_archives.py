@@ -64,7 +64,7 @@ _UCI_ROOT = (
 )
 _MNIST_ROOT = "https://ossci-datasets.s3.amazonaws.com/mnist"
 _FASHION_ROOT = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"
-_KMNIST_ROOT = "http://codh.rois.ac.jp/kmnist/dataset/kmnist"
+_KMNIST_ROOT = "https://codh.rois.ac.jp/kmnist/dataset/kmnist"
 _NOTMNIST_ROOT = "https://raw.githubusercontent.com/davidflanagan/notMNIST-to-MNIST/17823f4d4a3acd8317c07866702d2eb2ac79c7a0"
 _SVHN_ROOT = "http://ufldl.stanford.edu/housenumbers"
 
