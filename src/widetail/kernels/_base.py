@@ -1,0 +1,150 @@
+"""The interface of a kernel, and what every kernel can do."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from widetail._arrays import is_traced
+from widetail.kernels._cost import Cost, estimate
+from widetail.kernels._engine import evaluate, evaluate_diagonal
+from widetail.kernels._inputs import check_get, check_inputs
+from widetail.kernels._pullback import pull_back
+from widetail.kernels._values import CrossFn, Get, KernelValues, RowsFn
+
+Progress = bool | Callable[[int, int], None]
+
+
+class Kernel(eqx.Module):
+    """A positive semi-definite function of two inputs, or the two of them that a wide network has.
+
+    A new kernel gives a function that prepares the rows of one side (`rows_fn`) and one that combines two
+    prepared sides (`cross_fn`), both pure JAX. Evaluation at scale, gradients, cost estimates and the checking
+    of inputs come with this base.
+    """
+
+    has_ntk: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def rows_fn(self, get: Get) -> RowsFn:
+        """A function that prepares inputs (n, ...) for one side, at a cost linear in n."""
+
+    @abc.abstractmethod
+    def cross_fn(self, get: Get) -> CrossFn:
+        """A function that combines two prepared sides into arrays of shape (n1, n2).
+
+        Made once per evaluation and called once per tile, so it should have little to look up.
+        """
+
+    @abc.abstractmethod
+    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
+        """Raise a ValueError that names the argument when one input cannot have this shape."""
+
+    @abc.abstractmethod
+    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
+        """How many numbers one pair of inputs carries through the widest layer; it sets the tile size."""
+
+    def kernel(
+        self,
+        x1: Any,
+        x2: Any = None,
+        get: Get = "both",
+        *,
+        max_memory: float | None = None,
+        progress: Progress = False,
+    ) -> KernelValues:
+        """The kernels between the rows of `x1` and of `x2`.
+
+        Outside of JAX transformations the result is computed in tiles on all cores, the upper triangle
+        only when `x2` is None, and its memory is that of the result plus a small workspace. Under jit,
+        grad and vmap the same call traces to plain JAX operations on whole arrays.
+
+        Args:
+            x1: inputs, rows first: vectors (n1, d), sequences (n1, time, d) or images
+                (n1, height, width, channels); float32 or float64, which is also the precision of the
+                computation, whatever `jax_enable_x64` says. NumPy in, NumPy out; JAX in, JAX out.
+            x2: inputs (n2, ...) of the same kind, or None for `x1` with itself.
+            get: "nngp", "ntk" or "both"; what is not asked for is not computed and comes back as None.
+            max_memory: bytes that the call may use; the memory that is free now by default.
+            progress: True for a bar on a terminal, or a function of (tiles done, tiles in all).
+
+        Returns:
+            `KernelValues` with `nngp` and `ntk`, arrays of shape (n1, n2).
+
+        Raises:
+            MemoryError: before anything is computed, when the result cannot fit.
+
+        Example:
+            >>> import numpy as np
+            >>> from widetail import nn
+            >>> net = nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu())
+            >>> net.kernel(np.eye(3), get="nngp").nngp.shape
+            (3, 3)
+        """
+        check_get(self, get)
+        x1, x2 = check_inputs(self, x1, x2)
+        if not is_traced(self, x1, x2):
+            return evaluate(self, x1, x2, get, max_memory=max_memory, progress=progress)
+        rows_fn, cross_fn = self.rows_fn(get), self.cross_fn(get)
+        rows1 = rows_fn(x1)
+        if x2 is not None:
+            return cross_fn(rows1, rows_fn(x2))
+        values = cross_fn(rows1, rows1)
+        on_diagonal = np.diag_indices(x1.shape[0])
+        return KernelValues(
+            *(
+                None if k is None else k.at[on_diagonal].set(jnp.asarray(d, k.dtype))
+                for k, d in zip(values, rows1.diagonal, strict=True)
+            )
+        )
+
+    def diagonal(self, x: Any, get: Get = "both") -> KernelValues:
+        """The kernels of each row of `x` with itself, shape (n,), at a cost linear in n.
+
+        Example:
+            >>> import numpy as np
+            >>> from widetail import nn
+            >>> net = nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu())
+            >>> net.diagonal(np.eye(2), get="nngp").nngp
+            array([0.5, 0.5])
+        """
+        check_get(self, get)
+        x, _ = check_inputs(self, x, None)
+        if is_traced(self, x):
+            return self.rows_fn(get)(x).diagonal
+        return evaluate_diagonal(self, x, get)
+
+    def cost(self, x1: Any, x2: Any = None, get: Get = "both") -> Cost:
+        """Time and memory that `kernel(x1, x2, get)` would take, from running one tile of it.
+
+        Args:
+            x1: inputs as in `kernel`, or just their shape.
+            x2: inputs, a shape, or None for `x1` with itself.
+            get: as in `kernel`.
+        """
+        check_get(self, get)
+        return estimate(self, x1, x2, get)
+
+    def pull_back(
+        self, cotangent: KernelValues, x1: Any, x2: Any = None, *, progress: Progress = False
+    ) -> "Kernel":
+        """Gradient of a loss with respect to this kernel's parameters, given its gradient in the kernels.
+
+        Works tile by tile: besides the cotangents themselves the memory is a small workspace, whatever
+        the depth, where differentiating `kernel` under `jax.grad` keeps every layer's n1 x n2 arrays.
+
+        Args:
+            cotangent: the derivatives of the loss in the entries of `nngp` and `ntk`, arrays of shape
+                (n1, n2); None for a kernel that the loss does not use.
+            x1: inputs as in `kernel`.
+            x2: inputs, or None for `x1` with itself.
+            progress: as in `kernel`.
+
+        Returns:
+            An object shaped like this kernel with the derivatives in place of its parameters.
+        """
+        x1, x2 = check_inputs(self, x1, x2)
+        return pull_back(self, cotangent, x1, x2, progress=progress)

@@ -1,0 +1,30 @@
+"""Layers: one description of a network, read as finite networks or as their infinite-width limit."""
+
+from widetail.nn._attention import SelfAttention as SelfAttention
+from widetail.nn._base import FiniteNetwork as FiniteNetwork
+from widetail.nn._base import Layer as Layer
+from widetail.nn._composition import Identity as Identity
+from widetail.nn._composition import Parallel as Parallel
+from widetail.nn._composition import Residual as Residual
+from widetail.nn._composition import Sequential as Sequential
+from widetail.nn._linear import Conv as Conv
+from widetail.nn._linear import Dense as Dense
+from widetail.nn._normalisation import Dropout as Dropout
+from widetail.nn._normalisation import LayerNorm as LayerNorm
+from widetail.nn._pooling import AvgPool as AvgPool
+from widetail.nn._pooling import Flatten as Flatten
+from widetail.nn._pooling import GlobalAvgPool as GlobalAvgPool
+from widetail.nn._pooling import SumPool as SumPool
+from widetail.nn._quadrature import Elementwise as Elementwise
+from widetail.nn._quadrature import Sigmoid as Sigmoid
+from widetail.nn._quadrature import Tanh as Tanh
+from widetail.nn._rectifiers import Abs as Abs
+from widetail.nn._rectifiers import LeakyRelu as LeakyRelu
+from widetail.nn._rectifiers import Relu as Relu
+from widetail.nn._rectifiers import Sign as Sign
+from widetail.nn._smooth import Cos as Cos
+from widetail.nn._smooth import Erf as Erf
+from widetail.nn._smooth import Exp as Exp
+from widetail.nn._smooth import Gelu as Gelu
+from widetail.nn._smooth import Rbf as Rbf
+from widetail.nn._smooth import Sin as Sin

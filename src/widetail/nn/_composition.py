@@ -1,0 +1,312 @@
+"""Networks made of layers: chains, residual blocks, parallel branches."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from widetail.nn._activation import Activation
+from widetail.nn._base import CrossStep, Layer, Leaf, cross_stage, rows_stage
+from widetail.nn._covariance import Covariance, Inputs, resolve
+from widetail.nn._signal import Signal
+
+
+def check_layers(owner: str, layers: tuple[Any, ...]) -> None:
+    """A composition takes layers, at least one, and says which argument is not one."""
+    if not layers:
+        raise ValueError(f"{owner} needs at least one layer.")
+    for position, layer in enumerate(layers):
+        if isinstance(layer, type) and issubclass(layer, Layer):
+            raise ValueError(
+                f"{owner}: argument {position} is the class {layer.__name__}; call it, nn.{layer.__name__}(...)."
+            )
+        if not isinstance(layer, Layer):
+            raise ValueError(
+                f"{owner}: argument {position} must be a layer; got {layer!r}. "
+                f"A function of every feature is nn.Elementwise(function)."
+            )
+
+
+class Sequential(Layer):
+    """Layers one after the other.
+
+    Args:
+        *layers: the layers, from the input up. The readout is implied.
+
+    Example:
+        >>> from widetail import nn
+        >>> nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu())
+        nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu())
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __init__(self, *layers: Layer):
+        check_layers("nn.Sequential", layers)
+        self.layers = layers
+
+    def input_weights(self):
+        return self.layers[0].input_weights()
+
+    def signal(self, signal: Signal) -> Signal:
+        for layer in self.layers:
+            signal = layer.signal(signal)
+        return signal
+
+    def needs_all_pairs(self, wanted: bool) -> bool:
+        for layer in reversed(self.layers):
+            wanted = layer.needs_all_pairs(wanted)
+        return wanted
+
+    def _stages(self, all_pairs: bool) -> Iterator[tuple[slice, bool]]:
+        """Runs of layers to compile together, and the form of the positions wanted after each.
+
+        Elementwise layers share a loop, but no more than one activation: XLA would compute the first
+        again for every use of its result in the second.
+        """
+        forms = [all_pairs]
+        for layer in reversed(self.layers):
+            forms.append(layer.needs_all_pairs(forms[-1]))
+        wanted_after = forms[-2::-1]
+        start = 0
+        for end, layer in enumerate(self.layers, 1):
+            is_last = end == len(self.layers)
+            joins_next = (
+                not is_last
+                and layer.is_elementwise
+                and not isinstance(layer, Activation)
+                and self.layers[end].is_elementwise
+            )
+            if not joins_next:
+                yield slice(start, end), wanted_after[end - 1]
+                start = end
+
+    def propagate_rows_fn(self, all_pairs):
+        steps = [_rows_step(self.layers[stage], wanted) for stage, wanted in self._stages(all_pairs)]
+
+        def propagate(k):
+            statistics: tuple[Any, ...] = ()
+            for step in steps:
+                k, found = step(k)
+                statistics += found
+            return k, statistics
+
+        return propagate
+
+    def propagate_cross_fn(self, all_pairs):
+        steps = [(stage, _cross_step(self.layers[stage], wanted)) for stage, wanted in self._stages(all_pairs)]
+
+        def propagate(k, statistics1, statistics2):
+            for stage, step in steps:
+                k = step(k, statistics1[stage], statistics2[stage])
+            return k
+
+        return propagate
+
+    def init(self, key, signal, parametrisation):
+        parameters = []
+        for layer, layer_key in zip(self.layers, jax.random.split(key, len(self.layers)), strict=True):
+            parameters.append(layer.init(layer_key, signal, parametrisation))
+            signal = layer.signal(signal)
+        return tuple(parameters)
+
+    def apply(self, parameters, x, parametrisation, key):
+        for layer, layer_parameters, layer_key in zip(
+            self.layers, parameters, split_optional(key, len(self.layers)), strict=True
+        ):
+            x = layer.apply(layer_parameters, x, parametrisation, layer_key)
+        return x
+
+
+def _rows_step(layers: tuple[Layer, ...], all_pairs: bool) -> Callable[[Covariance], Any]:
+    leaves = tuple(layer for layer in layers if isinstance(layer, Leaf))
+    if len(leaves) == len(layers):
+        return rows_stage(leaves, all_pairs)
+    (composite,) = layers
+    propagate = composite.propagate_rows_fn(all_pairs)
+
+    def step(k):
+        k, statistics = propagate(k)
+        return k, (statistics,)
+
+    return step
+
+
+def _cross_step(layers: tuple[Layer, ...], all_pairs: bool) -> CrossStep:
+    leaves = tuple(layer for layer in layers if isinstance(layer, Leaf))
+    if len(leaves) == len(layers):
+        return cross_stage(leaves, all_pairs)
+    (composite,) = layers
+    propagate = composite.propagate_cross_fn(all_pairs)
+    return lambda k, statistics1, statistics2: propagate(k, statistics1[0], statistics2[0])
+
+
+def split_optional(key, count: int):
+    """Keys for `count` layers, or as many times None."""
+    return [None] * count if key is None else list(jax.random.split(key, count))
+
+
+class Residual(Layer):
+    """The input plus what the layers make of it.
+
+    Args:
+        *layers: the branch; it must end in random weights (Dense, Conv, SelfAttention), so that in the
+            limit its output is uncorrelated with the input it is added to.
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __init__(self, *layers: Layer):
+        check_layers("nn.Residual", layers)
+        self.layers = layers
+
+    @property
+    def _branches(self) -> "Parallel":
+        return Parallel(Identity(), Sequential(*self.layers))
+
+    def signal(self, signal: Signal) -> Signal:
+        return self._branches.signal(signal)
+
+    def needs_all_pairs(self, wanted: bool) -> bool:
+        return self._branches.needs_all_pairs(wanted)
+
+    def propagate_rows_fn(self, all_pairs):
+        return self._branches.propagate_rows_fn(all_pairs)
+
+    def propagate_cross_fn(self, all_pairs):
+        return self._branches.propagate_cross_fn(all_pairs)
+
+    def init(self, key, signal, parametrisation):
+        return self._branches.init(key, signal, parametrisation)
+
+    def apply(self, parameters, x, parametrisation, key):
+        return self._branches.apply(parameters, x, parametrisation, key)
+
+
+class Parallel(Layer):
+    """Branches that see the same input; their outputs are added or put side by side.
+
+    Args:
+        *layers: the branches.
+        combine: "sum" or "concatenate". In a sum, all branches but one must end in random weights:
+            correlations between branches are not tracked, so they have to vanish.
+    """
+
+    layers: tuple[Layer, ...]
+    combine: Literal["sum", "concatenate"] = eqx.field(static=True, default="sum")
+
+    def __init__(self, *layers: Layer, combine: Literal["sum", "concatenate"] = "sum"):
+        check_layers("nn.Parallel", layers)
+        if combine not in ("sum", "concatenate"):
+            raise ValueError(f"nn.Parallel: combine must be 'sum' or 'concatenate'; got {combine!r}.")
+        self.layers = layers
+        self.combine = combine
+
+    def signal(self, signal: Signal) -> Signal:
+        ends = [layer.signal(signal) for layer in self.layers]
+        first = ends[0]
+        sizes = [(end.space, end.features, end.multiple) for end in ends]
+        if any(size != sizes[0] for size in sizes):
+            shapes = ", ".join(
+                f"{end.space} x {'width' if end.features is None else end.features}" for end in ends
+            )
+            raise ValueError(
+                f"branches must agree in positions and features to be joined, but they give {shapes}; "
+                f"a nn.Dense or nn.Conv in the branch that passes the input on makes them agree"
+            )
+        if self.combine == "concatenate":
+            features = None if first.features is None else sum(end.features or 0 for end in ends)
+            return first.replace(
+                features=features, multiple=first.multiple * len(ends), is_gaussian=False, is_fresh=False
+            )
+        stale = [layer for layer, end in zip(self.layers, ends, strict=True) if not end.is_fresh]
+        if len(stale) > 1:
+            raise ValueError(
+                f"a sum needs branches that are uncorrelated, so all but one must end in random weights "
+                f"(nn.Dense, nn.Conv or nn.SelfAttention), but these do not: {', '.join(map(repr, stale))}"
+            )
+        return first.replace(
+            is_gaussian=all(end.is_gaussian for end in ends), is_fresh=all(end.is_fresh for end in ends)
+        )
+
+    def needs_all_pairs(self, wanted: bool) -> bool:
+        return any(layer.needs_all_pairs(wanted) for layer in self.layers)
+
+    def _entries(self, all_pairs: bool) -> list[bool]:
+        """Which form of the positions each branch needs."""
+        return [layer.needs_all_pairs(all_pairs) for layer in self.layers]
+
+    def propagate_rows_fn(self, all_pairs):
+        entries = self._entries(all_pairs)
+        steps = [layer.propagate_rows_fn(all_pairs) for layer in self.layers]
+
+        def propagate(k):
+            ends = [step(_enter(k, entry)) for step, entry in zip(steps, entries, strict=True)]
+            return _join([k for k, _ in ends], self.combine), tuple(found for _, found in ends)
+
+        return propagate
+
+    def propagate_cross_fn(self, all_pairs):
+        entries = self._entries(all_pairs)
+        steps = [layer.propagate_cross_fn(all_pairs) for layer in self.layers]
+
+        def propagate(k, statistics1, statistics2):
+            ends = [
+                step(_enter(k, entry), first, second)
+                for step, entry, first, second in zip(steps, entries, statistics1, statistics2, strict=True)
+            ]
+            return _join(ends, self.combine)
+
+        return propagate
+
+    def init(self, key, signal, parametrisation):
+        keys = jax.random.split(key, len(self.layers))
+        return tuple(
+            layer.init(layer_key, signal, parametrisation)
+            for layer, layer_key in zip(self.layers, keys, strict=True)
+        )
+
+    def apply(self, parameters, x, parametrisation, key):
+        ends = [
+            layer.apply(layer_parameters, x, parametrisation, layer_key)
+            for layer, layer_parameters, layer_key in zip(
+                self.layers, parameters, split_optional(key, len(self.layers)), strict=True
+            )
+        ]
+        return jnp.concatenate(ends, axis=-1) if self.combine == "concatenate" else sum(ends[1:], ends[0])
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _enter(k: Covariance | Inputs, all_pairs: bool) -> Covariance:
+    k = resolve(k)
+    return k if all_pairs else k.equal_positions()
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _join(ends: list[Covariance], combine: str) -> Covariance:
+    factor = 1 / len(ends) if combine == "concatenate" else 1.0
+    return jax.tree.map(lambda *values: factor * sum(values[1:], values[0]), *ends)
+
+
+class Identity(Leaf):
+    """The input as it is: a skip connection in `Parallel`."""
+
+    is_elementwise = True
+
+    def signal(self, signal: Signal) -> Signal:
+        return signal
+
+    def limit_rows(self, k):
+        return k, None
+
+    def limit_cross(self, k, statistics1, statistics2):
+        return k
+
+    def init(self, key, signal, parametrisation):
+        return {}
+
+    def apply(self, parameters, x, parametrisation, key):
+        return x

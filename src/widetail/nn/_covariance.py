@@ -1,0 +1,125 @@
+"""Second moments of a layer's features, between positions and between data points."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=("nngp", "ntk"), meta_fields=("rank", "all_pairs")
+)
+@dataclasses.dataclass(frozen=True)
+class Covariance:
+    r"""What one layer passes to the next in the infinite-width limit.
+
+    The data-point axes come last, so that the innermost loop of every operation runs over pairs of data
+    points: `(n1, n2)` for two sets of inputs, `(n,)` for each input with itself. Before them stand
+    the positions of a sequence or an image, in one of two forms:
+
+    - `all_pairs=False`: equal positions only, `(*space, ...)`; enough for a body that ends in Flatten;
+    - `all_pairs=True`: every position with every other, `(*space, *space, ...)`; needed before pooling.
+
+    Vectors have no positions; the two forms coincide.
+
+    Attributes:
+        nngp: $E[h_p(x)\, h_q(x')]$, one entry of the features at positions $p$ and $q$.
+        ntk: the tangent kernel of everything below, or None when it was not asked for.
+        rank: how many axes a position has: 0 for vectors, 1 for sequences, 2 for images.
+        all_pairs: the form of the positions.
+    """
+
+    nngp: Any
+    ntk: Any
+    rank: int
+    all_pairs: bool
+
+    def map(self, fn) -> "Covariance":
+        """Apply one linear map to both kernels."""
+        return Covariance(fn(self.nngp), None if self.ntk is None else fn(self.ntk), self.rank, self.all_pairs)
+
+    def with_values(self, nngp, ntk) -> "Covariance":
+        """The same positions with new values."""
+        return Covariance(nngp, ntk, self.rank, self.all_pairs)
+
+    def space_axes(self) -> list[tuple[int, ...]]:
+        """Per axis of space, the array axes that a shift of both positions together moves."""
+        if self.all_pairs:
+            return [(axis, axis + self.rank) for axis in range(self.rank)]
+        return [(axis,) for axis in range(self.rank)]
+
+    def equal_positions(self) -> "Covariance":
+        """Keep the pairs of equal positions only."""
+        if not self.all_pairs:
+            return self
+        ntk = None if self.ntk is None else _diagonal(self.ntk, self.rank)
+        return Covariance(_diagonal(self.nngp, self.rank), ntk, self.rank, False)
+
+    def align(
+        self, first: Float[Array, "..."], second: Float[Array, "..."]
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Shape per-row numbers `(..., *space, n)` of either side to broadcast against the kernels."""
+        if self.all_pairs:  # axes counted from the end: numbers may have axes of their own in front
+            first = jnp.expand_dims(first, tuple(range(-self.rank - 1, -1)))
+            second = jnp.expand_dims(second, tuple(range(-2 * self.rank - 1, -self.rank - 1)))
+        if self._is_cross:
+            first, second = first[..., :, None], second[..., None, :]
+        return first, second
+
+    @property
+    def _is_cross(self) -> bool:
+        return self.nngp.ndim - self.rank * (1 + self.all_pairs) == 2
+
+
+def _diagonal(k: Float[Array, "..."], rank: int) -> Float[Array, "..."]:
+    space, pairs = k.shape[:rank], k.shape[2 * rank :]
+    flat = k.reshape(math.prod(space), math.prod(space), *pairs)
+    return jnp.moveaxis(jnp.diagonal(flat), -1, 0).reshape(*space, *pairs)
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=("x1", "x2"), meta_fields=("all_pairs", "with_ntk")
+)
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """The covariance of two sets of inputs, not yet computed.
+
+    The first compiled stage of a network resolves it, so that the product of the inputs, and the zeros
+    that their tangent kernel starts from, are never written to memory by themselves.
+
+    Attributes:
+        x1: one side: (n1, *space, features).
+        x2: the other side, or None for each row of `x1` with itself.
+        all_pairs: the form of the positions.
+        with_ntk: whether a tangent kernel goes along.
+    """
+
+    x1: Any
+    x2: Any
+    all_pairs: bool
+    with_ntk: bool
+
+
+def resolve(k: Covariance | Inputs) -> Covariance:
+    r"""A covariance as it is; that of inputs as $x_p \cdot x'_q$ / features."""
+    if isinstance(k, Covariance):
+        return k
+    rank = k.x1.ndim - 2
+    rows1 = jnp.moveaxis(k.x1, 0, -2)  # (*space, n, features)
+    rows2 = rows1 if k.x2 is None else jnp.moveaxis(k.x2, 0, -2)
+    space = "ab"[:rank]
+    other = "cd"[:rank] if k.all_pairs else space
+    both = space + other if k.all_pairs else space
+    sides = (f"{space}nf,{other}nf", "n") if k.x2 is None else (f"{space}nf,{other}mf", "nm")
+    if rank and not k.all_pairs and k.x2 is not None and k.x1.shape[-1] <= 4:
+        # a product of a few channels at every position: far too small for a matrix product each
+        channels = range(k.x1.shape[-1])
+        nngp = sum(rows1[..., :, None, c] * rows2[..., None, :, c] for c in channels)
+    else:
+        nngp = jnp.einsum(f"{sides[0]}->{both}{sides[1]}", rows1, rows2)
+    nngp = nngp / k.x1.shape[-1]
+    return Covariance(nngp, jnp.zeros_like(nngp) if k.with_ntk else None, rank, k.all_pairs)

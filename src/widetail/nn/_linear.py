@@ -1,0 +1,181 @@
+"""Layers with random weights: Dense and Conv."""
+
+import functools
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight
+from widetail.nn._covariance import Covariance, Inputs, resolve
+from widetail.nn._signal import Signal
+from widetail.nn._validation import as_parameter, check_variance, is_zero
+from widetail.nn._windows import Padding, check_window, pad_window, per_axis, window_positions, window_sum
+
+Variance = Any  # a float, or an array of shape () or (features,); inside transformations, what they make of it
+
+
+class Dense(LinearLeaf):
+    r"""A fully connected layer: $W h + b$, with $W_{ij} \sim N(0, \sigma_w^2 / \text{fan in})$, $b_i \sim N(0, \sigma_b^2)$.
+
+    In the limit $\Sigma = \sigma_w^2 K + \sigma_b^2$ and $\Theta' = \Sigma + \sigma_w^2 \Theta$.
+
+    Args:
+        weight_var: variance $\sigma_w^2$ of the weights times the fan-in. In the first layer it may be a
+            vector with one variance per input feature (automatic relevance determination).
+        bias_var: variance $\sigma_b^2$ of the biases; 0 for none.
+    """
+
+    weight_var: Variance = eqx.field(default=1.0, converter=as_parameter)
+    bias_var: Variance = eqx.field(default=0.0, converter=as_parameter)
+    is_elementwise = True
+
+    def __check_init__(self):
+        check_variance("weight_var", self.weight_var, positive=True, may_be_vector=True)
+        check_variance("bias_var", self.bias_var)
+
+    def _is_ard(self) -> bool:
+        return jnp.ndim(self.weight_var) == 1
+
+    def input_weights(self) -> Float[Array, " features"] | None:
+        return jnp.asarray(self.weight_var) if self._is_ard() else None
+
+    def signal(self, signal: Signal) -> Signal:
+        if signal.space:
+            raise ValueError(
+                f"nn.Dense expects vectors, but it receives {signal.kind} with positions {signal.space}; "
+                f"put nn.Flatten() before it, or use nn.Conv"
+            )
+        if self._is_ard():
+            count = jnp.shape(self.weight_var)[0]
+            if not signal.is_input:
+                raise ValueError("nn.Dense with one weight_var per feature must be the first layer")
+            if signal.features != count:
+                raise ValueError(f"weight_var has {count} entries, but the inputs have {signal.features} features")
+        return signal.weighted()
+
+    def limit(self, k: Covariance) -> Covariance:
+        # with one variance per feature, the inputs have already been scaled by them
+        weight_var = 1.0 if self._is_ard() else self.weight_var
+        return affine(k, weight_var, self.bias_var)
+
+    def init(self, key, signal, parametrisation):
+        return _draw_affine(key, (signal.features,), self, signal.width, parametrisation)
+
+    def apply(self, parameters, x, parametrisation, key):
+        weight = scaled_weight(parameters["weight"], self.weight_var, x.shape[-1], parametrisation)
+        return _add_bias(x @ weight.astype(x.dtype), parameters, self, parametrisation)
+
+
+class Conv(Layer):
+    r"""A convolution over sequences or images, channels last.
+
+    In the limit the covariances of a window are averaged: with window offsets $o$,
+    $\Sigma_{pq} = \sigma_w^2 \, \mathrm{mean}_o K_{p+o,\,q+o} + \sigma_b^2$.
+
+    Args:
+        window: extent of the filter: an integer for every axis, or one per axis.
+        weight_var: variance of the weights times the fan-in (window size times channels).
+        bias_var: variance of the biases; 0 for none.
+        strides: steps of the window: an integer, or one per axis.
+        padding: "SAME" (zeros around), "VALID" or "CIRCULAR".
+    """
+
+    window: int | tuple[int, ...] = eqx.field(static=True)
+    weight_var: Variance = eqx.field(default=1.0, converter=as_parameter)
+    bias_var: Variance = eqx.field(default=0.0, converter=as_parameter)
+    strides: int | tuple[int, ...] = eqx.field(static=True, default=1)
+    padding: Padding = eqx.field(static=True, default="SAME")
+
+    def __check_init__(self):
+        check_window("nn.Conv", self.window, self.strides, self.padding)
+        check_variance("weight_var", self.weight_var, positive=True)
+        check_variance("bias_var", self.bias_var)
+
+    def signal(self, signal: Signal) -> Signal:
+        return signal.weighted(
+            window_positions("nn.Conv", signal, self.window, self.strides, self.padding)
+        )
+
+    def _propagate_fn(self):
+        # Two compiled functions: fused into one, every read of the sum would ask whether it is in the padding.
+        pad = functools.partial(_pad, self.window, self.strides, self.padding)
+        average = functools.partial(_average, self.window, self.strides, self.weight_var, self.bias_var)
+        return lambda k: average(pad(k))
+
+    def propagate_rows_fn(self, all_pairs):
+        propagate = self._propagate_fn()
+        return lambda k: (propagate(k), None)
+
+    def propagate_cross_fn(self, all_pairs):
+        propagate = self._propagate_fn()
+        return lambda k, statistics1, statistics2: propagate(k)
+
+    def init(self, key, signal, parametrisation):
+        windows = per_axis(self.window, len(signal.space))
+        return _draw_affine(key, (*windows, signal.features), self, signal.width, parametrisation)
+
+    def apply(self, parameters, x, parametrisation, key):
+        rank = x.ndim - 2
+        windows, strides = per_axis(self.window, rank), per_axis(self.strides, rank)
+        weight = scaled_weight(
+            parameters["weight"], self.weight_var, math.prod(windows) * x.shape[-1], parametrisation
+        )
+        if self.padding == "CIRCULAR":
+            for axis in range(rank):
+                x = pad_window(x, (axis + 1,), windows[axis], strides[axis], "CIRCULAR")
+        letters = "HW"[:rank]
+        y = jax.lax.conv_general_dilated(
+            x,
+            weight.astype(x.dtype),
+            strides,
+            "SAME" if self.padding == "SAME" else "VALID",
+            dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
+        )
+        return _add_bias(y, parameters, self, parametrisation)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _pad(window, strides, padding, k: Covariance | Inputs) -> Covariance:
+    k = resolve(k)
+    for axes, size, stride in zip(
+        k.space_axes(), per_axis(window, k.rank), per_axis(strides, k.rank), strict=True
+    ):
+        k = k.map(lambda v, axes=axes, size=size, stride=stride: pad_window(v, axes, size, stride, padding))
+    return k
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _average(window, strides, weight_var, bias_var, k: Covariance) -> Covariance:
+    windows = per_axis(window, k.rank)
+    for axes, size, stride in zip(k.space_axes(), windows, per_axis(strides, k.rank), strict=True):
+        k = k.map(lambda v, axes=axes, size=size, stride=stride: window_sum(v, axes, size, stride))
+    return affine(k, jnp.asarray(weight_var, k.nngp.dtype) / math.prod(windows), bias_var)
+
+
+def affine(k: Covariance, weight_var: Any, bias_var: Any) -> Covariance:
+    """Covariance and tangent kernel after random weights and biases."""
+    dtype = k.nngp.dtype
+    weight_var, bias_var = jnp.asarray(weight_var, dtype), jnp.asarray(bias_var, dtype)
+    nngp = weight_var * k.nngp + bias_var
+    return k.with_values(nngp, None if k.ntk is None else weight_var * k.ntk + nngp)
+
+
+def _draw_affine(key, into: tuple[int, ...], layer: Dense | Conv, width: int, parametrisation) -> dict[str, Array]:
+    """Weights of shape (*into, width), and biases unless their variance is zero."""
+    weight_key, bias_key = jax.random.split(key)
+    parameters = {
+        "weight": draw_weight(weight_key, (*into, width), layer.weight_var, math.prod(into), parametrisation)
+    }
+    if not is_zero(layer.bias_var):
+        parameters["bias"] = draw_weight(bias_key, (width,), layer.bias_var, 1, parametrisation)
+    return parameters
+
+
+def _add_bias(y, parameters: dict[str, Array], layer: Dense | Conv, parametrisation):
+    if "bias" not in parameters:
+        return y
+    return y + scaled_weight(parameters["bias"], layer.bias_var, 1, parametrisation).astype(y.dtype)

@@ -1,0 +1,96 @@
+"""Piecewise linear activations, and the sign."""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from widetail.nn import _arc
+from widetail.nn._activation import Activation, norm_and_inverse
+from widetail.nn._validation import check_number
+
+
+class _PiecewiseLinear(Activation):
+    r"""Slope $s$ below zero and 1 above.
+
+    With correlation $c$ and the arc-cosine kernels $\kappa_0, \kappa_1$ the dual is
+    $\sqrt{k_{11} k_{22}}\, [\tfrac12 (1 - s)^2 \kappa_1(c) + s\, c]$ and the dual of the derivative
+    $\tfrac12 (1 - s)^2 \kappa_0(c) + s$.
+    """
+
+    negative_slope: eqx.AbstractVar[float]
+
+    def function(self, x):
+        return jnp.where(x > 0, x, self.negative_slope * x)
+
+    def statistics(self, variance):
+        return norm_and_inverse(variance)
+
+    def _weight(self) -> float:
+        return 0.5 * (1 - self.negative_slope) ** 2
+
+    def dual(self, k12, first, second):
+        (norm1, inverse1), (norm2, inverse2) = first, second
+        value = self._weight() * (norm1 * norm2) * _arc.ramp(k12 * (inverse1 * inverse2))
+        return value + self.negative_slope * k12 if self.negative_slope else value
+
+    def dual_and_slope(self, k12, first, second):
+        (_, inverse1), (_, inverse2) = first, second
+        slope = self._weight() * _arc.half_space(k12 * (inverse1 * inverse2)) + self.negative_slope
+        return self.dual(k12, first, second), slope
+
+    def at_equal(self, variance):
+        second_moment = 0.5 * (1 + self.negative_slope**2)
+        return second_moment * variance, jnp.full_like(variance, second_moment)
+
+
+class Relu(_PiecewiseLinear):
+    r"""$\max(x, 0)$."""
+
+    @property
+    def negative_slope(self) -> float:
+        return 0.0
+
+
+class LeakyRelu(_PiecewiseLinear):
+    r"""$x$ above zero, `negative_slope` times $x$ below.
+
+    Args:
+        negative_slope: 0 for the relu, 1 for the identity.
+    """
+
+    negative_slope: float = eqx.field(static=True, default=0.01)
+
+    def __check_init__(self):
+        check_number("negative_slope", self.negative_slope)
+
+
+class Abs(_PiecewiseLinear):
+    r"""$|x|$."""
+
+    @property
+    def negative_slope(self) -> float:
+        return -1.0
+
+
+class Sign(Activation):
+    r"""The sign of $x$: the dual is $\tfrac{2}{\pi} \arcsin c$.
+
+    Its derivative is zero almost everywhere, so nothing below it is ever trained and the tangent kernel
+    from below is 0, as automatic differentiation of the finite network says too.
+    """
+
+    def function(self, x):
+        return jnp.sign(x)
+
+    def statistics(self, variance):
+        return norm_and_inverse(variance)[1]
+
+    def dual(self, k12, first, second):
+        return (2 / math.pi) * _arc.arcsin(k12 * (first * second))
+
+    def dual_and_slope(self, k12, first, second):
+        return self.dual(k12, first, second), jnp.zeros_like(k12)
+
+    def at_equal(self, variance):
+        return jnp.where(variance > 0, jnp.ones_like(variance), 0), jnp.zeros_like(variance)

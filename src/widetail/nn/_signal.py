@@ -1,0 +1,56 @@
+"""What is known of a layer's output before any number is computed."""
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass(frozen=True)
+class Signal:
+    """Shape and law of the features between two layers.
+
+    Attributes:
+        space: positions: () for vectors, (time,) for sequences, (height, width) for images.
+        features: entries per position; None where they are as many as the width and that is infinite.
+        multiple: how many times the width there are features, where that is known (Flatten multiplies).
+        width: the width of the network, None for its limit.
+        is_input: nothing but the data has been seen yet.
+        is_gaussian: jointly Gaussian across data points and positions, with independent, identically
+            distributed entries: what an activation needs.
+        is_fresh: a product with random weights of mean zero that nothing else uses, hence uncorrelated
+            with every other branch: what a sum of branches needs.
+    """
+
+    space: tuple[int, ...]
+    features: int | None
+    width: int | None = None
+    multiple: int = 1
+    is_input: bool = False
+    is_gaussian: bool = False
+    is_fresh: bool = False
+
+    @classmethod
+    def of_input(cls, input_shape: tuple[int, ...], width: int | None = None) -> "Signal":
+        """The data: `input_shape` without the rows, features last."""
+        *space, features = input_shape
+        return cls(tuple(space), features, width, is_input=True)
+
+    @property
+    def positions(self) -> int:
+        """How many positions there are."""
+        return math.prod(self.space)
+
+    @property
+    def kind(self) -> str:
+        """What the data is called in messages."""
+        names = {0: "vectors", 1: "sequences", 2: "images"}
+        return names.get(len(self.space), f"arrays with {len(self.space)} axes of positions")
+
+    def weighted(self, space: tuple[int, ...] | None = None) -> "Signal":
+        """After a product with random weights."""
+        return Signal(
+            self.space if space is None else space, self.width, self.width, is_gaussian=True, is_fresh=True
+        )
+
+    def replace(self, **changes) -> "Signal":
+        """A copy with some fields changed; no longer the input."""
+        return dataclasses.replace(self, **({"is_input": False} | changes))

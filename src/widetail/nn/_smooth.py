@@ -1,0 +1,154 @@
+"""Smooth activations with a closed-form dual."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from widetail.nn import _arc
+from widetail.nn._activation import Activation
+from widetail.nn._validation import as_parameter, check_number
+
+
+class Erf(Activation):
+    r"""The error function: the dual is $\tfrac{2}{\pi} \arcsin \frac{2 k_{12}}{\sqrt{(1 + 2 k_{11})(1 + 2 k_{22})}}$."""
+
+    def function(self, x):
+        return jax.scipy.special.erf(x)
+
+    def statistics(self, variance):
+        return math.sqrt(2) / jnp.sqrt(1 + 2 * variance)
+
+    def dual(self, k12, first, second):
+        return (2 / math.pi) * _arc.arcsin(k12 * (first * second))
+
+    def dual_and_slope(self, k12, first, second):
+        scale = first * second
+        c = k12 * scale
+        slope = (2 / math.pi) * scale * _arc.inverse_sqrt(jnp.maximum((1 - c) * (1 + c), 1e-30))
+        return (2 / math.pi) * _arc.arcsin(c), slope
+
+    def at_equal(self, variance):
+        statistics = self.statistics(variance)
+        return self.dual(variance, statistics, statistics), (4 / math.pi) / jnp.sqrt(1 + 4 * variance)
+
+
+class Gelu(Activation):
+    r"""$x \Phi(x)$ with the normal distribution function $\Phi$ (not its tanh approximation).
+
+    With $D = \frac{1}{2\pi} [(1 + k_{11})(1 + k_{22}) - k_{12}^2]^{-1/2}$ the dual is
+    $D\,[k_{11} k_{22} + k_{12}^2 (\tfrac{1}{1 + k_{11}} + \tfrac{1}{1 + k_{22}} - 1)] + k_{12} E[\Phi \Phi']$, where
+    $E[\Phi \Phi'] = \tfrac14 + \tfrac{1}{2\pi} \arcsin \frac{k_{12}}{\sqrt{(1 + k_{11})(1 + k_{22})}}$.
+    """
+
+    def function(self, x):
+        return jax.nn.gelu(x, approximate=False)
+
+    def statistics(self, variance):
+        return variance, 1 / (1 + variance), 1 / jnp.sqrt(1 + variance)
+
+    def dual(self, k12, first, second):
+        (k11, shrink1, root1), (k22, shrink2, root2) = first, second
+        scale = root1 * root2
+        c = k12 * scale
+        density = (1 / (2 * math.pi)) * scale * _arc.inverse_sqrt(jnp.maximum((1 - c) * (1 + c), 1e-30))
+        both_on = 0.25 + (1 / (2 * math.pi)) * _arc.arcsin(c)
+        return density * (k11 * k22 + k12 * k12 * (shrink1 + shrink2 - 1)) + k12 * both_on
+
+
+class Sin(Activation):
+    r"""$\sin(\omega x + \varphi)$ with frequency $\omega$ and phase $\varphi$.
+
+    The dual is $\tfrac12 [e^{-\omega^2 (k_{11} + k_{22} - 2 k_{12}) / 2} - \cos(2\varphi)\, e^{-\omega^2 (k_{11} + k_{22} + 2 k_{12}) / 2}]$.
+    """
+
+    frequency: float = eqx.field(default=1.0, converter=as_parameter)
+    phase: float = eqx.field(default=0.0, converter=as_parameter)
+
+    def __check_init__(self):
+        check_number("frequency", self.frequency)
+        check_number("phase", self.phase)
+
+    def function(self, x):
+        return jnp.sin(jnp.asarray(self.frequency, x.dtype) * x + jnp.asarray(self.phase, x.dtype))
+
+    def statistics(self, variance):
+        return 0.5 * jnp.asarray(self.frequency, variance.dtype) ** 2 * variance
+
+    def dual(self, k12, first, second):
+        phase = jnp.asarray(self.phase, k12.dtype)
+        return _wave_dual(k12, first, second, self.frequency, -jnp.cos(2 * phase))
+
+
+class Cos(Activation):
+    r"""$\cos(\omega x)$ with frequency $\omega$.
+
+    The dual is $\tfrac12 [e^{-\omega^2 (k_{11} + k_{22} - 2 k_{12}) / 2} + e^{-\omega^2 (k_{11} + k_{22} + 2 k_{12}) / 2}]$.
+    """
+
+    frequency: float = eqx.field(default=1.0, converter=as_parameter)
+
+    def __check_init__(self):
+        check_number("frequency", self.frequency)
+
+    def function(self, x):
+        return jnp.cos(jnp.asarray(self.frequency, x.dtype) * x)
+
+    def statistics(self, variance):
+        return 0.5 * jnp.asarray(self.frequency, variance.dtype) ** 2 * variance
+
+    def dual(self, k12, first, second):
+        return _wave_dual(k12, first, second, self.frequency, jnp.ones((), k12.dtype))
+
+
+def _wave_dual(k12, first, second, frequency, weight):
+    both = first + second
+    shift = jnp.asarray(frequency, k12.dtype) ** 2 * k12
+    return 0.5 * (jnp.exp(shift - both) + weight * jnp.exp(-shift - both))
+
+
+class Exp(Activation):
+    r"""$e^x$: the dual is $e^{(k_{11} + k_{22}) / 2 + k_{12}}$."""
+
+    def function(self, x):
+        return jnp.exp(x)
+
+    def statistics(self, variance):
+        return 0.5 * variance
+
+    def dual(self, k12, first, second):
+        return jnp.exp(first + second + k12)
+
+    def dual_and_slope(self, k12, first, second):
+        value = self.dual(k12, first, second)
+        return value, value
+
+
+class Rbf(Activation):
+    r"""$\sqrt2 \sin(\sqrt{2\gamma}\, x + \pi/4)$, random Fourier features: the dual is $e^{-\gamma (k_{11} + k_{22} - 2 k_{12})}$.
+
+    After one `Dense(weight_var=w)` on inputs with $d$ features this is the Gaussian kernel
+    $\exp(-\gamma w \|x - x'\|^2 / d)$.
+
+    Args:
+        gamma: $\gamma$, an inverse squared length.
+    """
+
+    gamma: float = eqx.field(default=1.0, converter=as_parameter)
+
+    def __check_init__(self):
+        check_number("gamma", self.gamma, positive=True)
+
+    def function(self, x):
+        return math.sqrt(2) * jnp.sin(jnp.sqrt(2 * jnp.asarray(self.gamma, x.dtype)) * x + math.pi / 4)
+
+    def statistics(self, variance):
+        return jnp.asarray(self.gamma, variance.dtype) * variance
+
+    def dual(self, k12, first, second):
+        return jnp.exp(2 * jnp.asarray(self.gamma, k12.dtype) * k12 - (first + second))
+
+    def dual_and_slope(self, k12, first, second):
+        value = self.dual(k12, first, second)
+        return value, 2 * jnp.asarray(self.gamma, k12.dtype) * value

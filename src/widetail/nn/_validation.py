@@ -1,0 +1,49 @@
+"""Checks of layer arguments."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from widetail._arrays import is_traced
+
+
+def check_variance(name: str, value: Any, *, positive: bool = False, may_be_vector: bool = False) -> None:
+    """A finite variance, checked where its value is known (not inside a transformation)."""
+    expected = "a positive number" if positive else "a number, zero or larger"
+    if may_be_vector:
+        expected += " or a vector of them, one per input feature"
+    # Placeholders of tree transformations (None, objects) pass: they are not what users write.
+    if value is None or type(value) is object or is_traced(value):
+        return
+    if isinstance(value, (str, bytes, bool)) or not np.issubdtype(np.asarray(value).dtype, np.number):
+        raise ValueError(f"{name} must be {expected}; got {value!r}.")
+    array = np.asarray(value)
+    if array.ndim > (1 if may_be_vector else 0):
+        raise ValueError(f"{name} must be {expected}; got an array of shape {array.shape}.")
+    is_inside = array > 0 if positive else array >= 0
+    if not (np.all(is_inside) and np.all(np.isfinite(array))):
+        raise ValueError(f"{name} must be {expected}; got {value!r}. (It is a variance, not a standard deviation.)")
+
+
+def check_number(name: str, value: Any, *, positive: bool = False) -> None:
+    """A finite number, checked where its value is known."""
+    if value is None or type(value) is object or is_traced(value):
+        return
+    is_number = isinstance(value, (int, float, np.generic)) or (hasattr(value, "shape") and value.shape == ())
+    if not is_number or isinstance(value, bool) or not np.isfinite(value) or (positive and not value > 0):
+        raise ValueError(f"{name} must be a {'positive' if positive else 'finite'} number; got {value!r}.")
+
+
+def as_parameter(value: Any) -> Any:
+    """Numbers as floats and lists as arrays, so that every parameter can be differentiated."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return float(value)
+    return np.asarray(value, dtype=float) if isinstance(value, (list, tuple)) else value
+
+
+def is_zero(value: Any) -> bool:
+    """Whether a number is known to be zero."""
+    return not is_traced(value) and jnp.ndim(value) == 0 and float(value) == 0.0
