@@ -26,10 +26,9 @@ from widetail._arrays import is_traced
 # Logarithm of a density on the line, up to a constant: (points, *batch) -> (points, *batch).
 LogDensity = Callable[[Float[Array, "points *batch"]], Float[Array, "points *batch"]]
 
-# The grid ends where the log density has fallen by this much. It is far more than the integral itself needs:
-# the same nodes then serve the far tails of a predictive distribution.
-_DROP = 100.0
-_NEAR_DROP = 1.0
+# Falls of the log density: the first sets the width of the bulk, the second ends the grid. It is far more than
+# the integral itself needs: the same nodes then serve the far tails of a predictive distribution.
+_DROPS = (1.0, 100.0)
 _SCAN = 2.0 ** np.arange(-3, 21)
 _DISTANCES = 2.0 ** np.arange(-24, 22)
 _ZOOMS = 9
@@ -92,8 +91,10 @@ class Placement(NamedTuple):
         share = (jnp.arange(nodes, dtype=float) / steps).reshape((nodes,) + (1,) * self.centre.ndim)
         u = self.left + (self.right - self.left) * share
         log_step = jnp.log(self.right - self.left) - jnp.log(float(steps))
-        log_weight = log_step + jnp.log(self.stretch) + jnp.log(jnp.cosh(u))
-        points, log_slope = bounds.from_line(self.centre + self.stretch * jnp.sinh(u))
+        # sinh and cosh, by one exponential: they are most of the time that compiling takes.
+        growth, decay = jnp.exp(u), jnp.exp(-u)
+        points, log_slope = bounds.from_line(self.centre + 0.5 * self.stretch * (growth - decay))
+        log_weight = log_step + jnp.log(0.5 * self.stretch * (growth + decay))
         return points, log_weight + log_slope
 
 
@@ -124,9 +125,12 @@ def integrate(
     placement = place(log_density, near, bounds)
     points, log_weights = placement.grid(nodes, bounds)
     log_terms = log_density(points) + log_weights
-    log_value = jax.nn.logsumexp(log_terms, axis=0)
-    log_coarse = jax.nn.logsumexp(log_terms[::2], axis=0) + jnp.log(2.0)
-    gap = jnp.where(placement.proper, jnp.abs(log_value - log_coarse), 0.0)
+    highest = jnp.max(jax.lax.stop_gradient(log_terms), axis=0)
+    highest = jnp.where(jnp.isfinite(highest), highest, 0.0)
+    terms = jnp.exp(log_terms - highest)
+    total, coarse_total = jnp.sum(terms, axis=0), 2 * jnp.sum(terms[::2], axis=0)
+    gap = jnp.where(placement.proper, jnp.abs(jnp.log(coarse_total / total)), 0.0)
+    log_value = highest + jnp.log(total)
     log_value = jnp.where(placement.proper, log_value, jnp.where(placement.empty, -jnp.inf, jnp.inf))
     return Integral(log_value, points, log_terms, gap, placement)
 
@@ -145,20 +149,15 @@ def place(
 
     first, last = (jax.lax.stop_gradient(bounds.to_line(jnp.asarray(point, float))) for point in near)
     centre, peak, inside = _find_mode(frozen, first, last)
-    distances = jnp.asarray(_DISTANCES, float).reshape((-1,) + (1,) * centre.ndim)
-    both_sides = peak - frozen(jnp.concatenate([centre - distances, centre + distances]))
-    left_drop, right_drop = jnp.split(both_sides, 2)
-    near_left, _ = _distance_of_drop(left_drop, distances, _NEAR_DROP)
-    near_right, _ = _distance_of_drop(right_drop, distances, _NEAR_DROP)
-    far_left, left_ends = _distance_of_drop(left_drop, distances, _DROP)
-    far_right, right_ends = _distance_of_drop(right_drop, distances, _DROP)
+    reach, ends = _reach(frozen, centre, peak)
+    (near_left, near_right), (far_left, far_right) = reach
     stretch = jnp.minimum(near_left, near_right)
     return Placement(
         centre,
         stretch,
-        -jnp.arcsinh(far_left / stretch),
-        jnp.arcsinh(far_right / stretch),
-        inside & left_ends & right_ends,
+        -_arcsinh(far_left / stretch),
+        _arcsinh(far_right / stretch),
+        inside & jnp.all(ends, axis=(0, 1)),
         peak == -jnp.inf,
     )
 
@@ -195,20 +194,35 @@ def _find_mode(log_density: LogDensity, first: Array, last: Array) -> tuple[Arra
     return bracket[2], bracket[3], inside
 
 
-def _distance_of_drop(drops: Array, distances: Array, drop: float) -> tuple[Array, Array]:
-    """The outermost distance at which the density has fallen by `drop`, and whether it ever has for good."""
-    fallen = drops > drop
-    last_above = drops.shape[0] - 1 - jnp.argmin(fallen[::-1], axis=0)
-    last_above = jnp.where(jnp.all(fallen, axis=0), 0, last_above)
-    ends = fallen[-1]
-    outer = jnp.minimum(last_above + 1, drops.shape[0] - 1)
-    distances = jnp.broadcast_to(distances, drops.shape)
-    inner_drop = jnp.maximum(_pick(drops, last_above), 1e-12)
-    outer_drop = jnp.maximum(_pick(drops, outer), inner_drop * (1 + 1e-9))
-    share = (jnp.log(drop) - jnp.log(inner_drop)) / (jnp.log(outer_drop) - jnp.log(inner_drop))
-    share = jnp.where(jnp.isfinite(outer_drop), jnp.clip(share, 0.0, 1.0), 1.0)
-    return _pick(distances, last_above) * 2.0**share, ends
+def _reach(log_density: LogDensity, centre: Array, peak: Array) -> tuple[Array, Array]:
+    """How far to the left and right of the centre the density has fallen for good by each of `_DROPS`.
+
+    Returns the distances, of shape (drops, sides, *batch), and whether the density ever falls so far.
+    """
+    distances = jnp.asarray(_DISTANCES, float).reshape((-1,) + (1,) * centre.ndim)
+    fall = peak - log_density(jnp.concatenate([centre - distances, centre + distances]))
+    falls = jnp.stack(jnp.split(fall, 2), axis=1)
+    drops = jnp.asarray(_DROPS, float).reshape((-1, 1) + (1,) * centre.ndim)
+    fallen = falls[:, None] > drops
+    outer = jnp.minimum(
+        jnp.sum(jnp.cumprod(fallen[::-1].astype(float), axis=0), axis=0), len(distances) - 1.0
+    )
+    outer = len(distances) - outer.astype(int)
+    inner_fall, outer_fall = (
+        _pick(jnp.broadcast_to(falls[:, None], fallen.shape), index)
+        for index in (outer - 1, jnp.minimum(outer, len(distances) - 1))
+    )
+    # Between two distances the fall is close to a power of the distance.
+    inner_fall = jnp.maximum(inner_fall, 1e-12)
+    growth = jnp.log(outer_fall) - jnp.log(inner_fall)
+    share = (jnp.log(drops) - jnp.log(inner_fall)) / jnp.where(growth > 0, growth, 1.0)
+    share = jnp.where(jnp.isfinite(growth) & (growth > 0), jnp.clip(share, 0.0, 1.0), 1.0)
+    return jnp.asarray(_DISTANCES, float)[outer - 1] * 2.0**share, fallen[-1]
+
+
+def _arcsinh(x: Array) -> Array:
+    return jnp.log(x + jnp.sqrt(x**2 + 1))
 
 
 def _pick(table: Array, index: Array) -> Array:
-    return jnp.take_along_axis(table, index[None], axis=0)[0]
+    return jnp.take_along_axis(table, index[None], axis=0, mode="promise_in_bounds")[0]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from widetail._arrays import is_traced
+from widetail._arrays import double_precision, is_traced
 from widetail._integrate import Bounds, integrate
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
@@ -101,6 +101,7 @@ class ScipyPrior(ScalePrior):
         return f"ScalePrior.wrap({frozen!r})"
 
     @property
+    @double_precision
     def tail_index(self) -> Float[Array, "..."]:
         """See `ScalePrior`; measured, as the slope of the log density far out."""
         return _measured_tail_index(self)
@@ -219,6 +220,7 @@ class NumpyroPrior(ScalePrior):
         return f"ScalePrior.wrap(numpyro.distributions.{type(self.dist).__name__}({arguments}))"
 
     @property
+    @double_precision
     def tail_index(self) -> Float[Array, "..."]:
         """See `ScalePrior`; measured, as the slope of the log density far out."""
         return _measured_tail_index(self)

@@ -1,0 +1,127 @@
+"""The posterior of the readout variance by importance sampling, with the prior as proposal."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+
+from widetail._arrays import is_traced
+from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor
+from widetail.mixing._pareto import pareto_k
+from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, exists
+from widetail.priors import ScalePrior
+
+_RELIABLE_PARETO_K = 0.7
+_RELIABLE_ESS = 100.0
+
+
+class ImportanceWarning(UserWarning):
+    """Too few draws carry the weight."""
+
+
+class ImportancePosterior(ScalePosterior):
+    """A posterior known through weighted draws of the prior."""
+
+    prior: ScalePrior
+    likelihood: ScaleLikelihood
+    log_scales: Any
+    log_weights: Any
+    log_evidence: Any
+    diagnostics: ScaleDiagnostics
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """See `ScalePosterior`."""
+        return jnp.shape(self.log_scales)[1:]
+
+    @property
+    def tail_index(self) -> Float[Array, "*batch"]:
+        """See `ScalePosterior`."""
+        total = jnp.asarray(self.prior.tail_index, float) + self.likelihood.tail_power
+        return jnp.broadcast_to(total, self.batch_shape)
+
+    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePosterior`; the exact density over the estimated evidence."""
+        shape = jnp.broadcast_shapes(log_scale.shape, self.batch_shape)
+        points = jnp.broadcast_to(log_scale, shape).reshape((-1, *self.batch_shape))
+        density = self.prior.log_prob_of_log(points) + self.likelihood.log_prob_of_log(points)
+        return (density - self.log_evidence).reshape(shape)
+
+    def below_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePosterior`; a step function."""
+        draws = self.log_scales.reshape(
+            (-1,) + (1,) * (log_scale.ndim - len(self.batch_shape)) + self.batch_shape
+        )
+        weights = jnp.exp(self.log_weights).reshape(draws.shape)
+        return jnp.sum(jnp.where(draws <= log_scale, weights, 0.0), axis=0)
+
+    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePosterior`; always one of the draws."""
+        order = jnp.argsort(self.log_scales, axis=0)
+        scales = jnp.take_along_axis(self.log_scales, order, axis=0).reshape((len(order), -1))
+        below = jnp.cumsum(jnp.take_along_axis(jnp.exp(self.log_weights), order, axis=0), axis=0)
+        below = below.reshape(scales.shape)
+        shape = jnp.broadcast_shapes(p.shape, self.batch_shape)
+        wanted = jnp.broadcast_to(p, shape).reshape((-1, scales.shape[1]))
+        index = jax.vmap(jnp.searchsorted, in_axes=1, out_axes=1)(below, wanted * below[-1])
+        return jnp.take_along_axis(scales, jnp.minimum(index, len(order) - 1), axis=0).reshape(shape)
+
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """See `ScalePosterior`; draws with replacement."""
+        return self.log_quantile(jax.random.uniform(key, shape + self.batch_shape, dtype=float))
+
+    def mean_and_var(self) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+        """See `ScalePosterior`."""
+        weights, scales = jnp.exp(self.log_weights), jnp.exp(self.log_scales)
+        mean = jnp.sum(weights * scales, axis=0)
+        var = jnp.sum(weights * (scales - mean) ** 2, axis=0)
+        has_mean, has_var = exists(1.0, self.tail_index), exists(2.0, self.tail_index)
+        return (
+            jnp.where(has_mean, mean, jnp.inf),
+            jnp.where(has_var, var, jnp.where(has_mean, jnp.inf, jnp.nan)),
+        )
+
+    def log_nodes(self) -> tuple[Float[Array, "nodes *batch"], Float[Array, "nodes *batch"]]:
+        """See `ScalePosterior`."""
+        return jnp.asarray(self.log_scales, float), jnp.asarray(self.log_weights, float)
+
+    def log_expected_gaussian(self, count: ArrayLike, quad: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePosterior`."""
+        column = (-1,) + (1,) * (quad.ndim - len(self.batch_shape)) + self.batch_shape
+        scales, weights = self.log_scales.reshape(column), self.log_weights.reshape(column)
+        return jax.nn.logsumexp(weights + gaussian_log_factor(scales, count, quad), axis=0)
+
+
+def importance_posterior(
+    prior: ScalePrior, likelihood: ScaleLikelihood, key: PRNGKeyArray | Array, draws: int
+) -> ImportancePosterior:
+    """Draw from the prior, weigh by the likelihood."""
+    prior_shape = jnp.shape(prior.log_middle)
+    shape = jnp.broadcast_shapes(prior_shape, likelihood.batch_shape)
+    scales = prior.draw_log(key, (draws,))
+    missing = (1,) * (len(shape) - len(prior_shape))
+    scales = jnp.broadcast_to(scales.reshape((draws, *missing, *prior_shape)), (draws, *shape))
+    log_likelihood = likelihood.log_prob_of_log(scales)
+    log_total = jax.nn.logsumexp(log_likelihood, axis=0)
+    log_weights = log_likelihood - log_total
+    ess = jnp.exp(-jax.nn.logsumexp(2 * log_weights, axis=0))
+    diagnostics = ScaleDiagnostics("importance", draws, ess=ess, pareto_k=pareto_k(log_weights))
+    if not is_traced(log_weights):
+        _warn_if_poor(diagnostics)
+    evidence = log_total - jnp.log(float(draws))
+    return ImportancePosterior(prior, likelihood, scales, log_weights, evidence, diagnostics)
+
+
+def _warn_if_poor(diagnostics: ScaleDiagnostics) -> None:
+    ess, k = np.min(np.asarray(diagnostics.ess)), np.max(np.asarray(diagnostics.pareto_k))
+    if ess < _RELIABLE_ESS or k > _RELIABLE_PARETO_K:
+        warnings.warn(
+            f"importance sampling from the prior is poor: {diagnostics.nodes} draws are worth {ess:.1f}, and the "
+            f"Pareto-k of the weights is {k:.2f} (reliable below {_RELIABLE_PARETO_K}). "
+            f"Use method='quadrature', which is exact and faster, or more draws.",
+            ImportanceWarning,
+            stacklevel=4,
+        )

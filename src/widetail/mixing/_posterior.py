@@ -1,0 +1,139 @@
+"""The posterior of the readout variance, however it was computed."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+
+from widetail._arrays import double_precision
+
+
+class ScaleDiagnostics(eqx.Module):
+    """How the posterior was computed and how well.
+
+    Attributes:
+        method: "closed", "quadrature" or "importance".
+        nodes: number of nodes or of draws; 0 for a closed form.
+        error: quadrature: the change of the log evidence when every second node is left out. The error itself is
+            far smaller, about its square.
+        ess: importance sampling: effective sample size, of at most `nodes`.
+        pareto_k: importance sampling: shape of the tail of the weights; above 0.7 the result is not reliable.
+    """
+
+    method: str = eqx.field(static=True)
+    nodes: int = eqx.field(static=True)
+    error: Any = None
+    ess: Any = None
+    pareto_k: Any = None
+
+
+class ScalePosterior(eqx.Module):
+    r"""Law of the readout variance $\beta$ given data, or of the prior itself when there are none.
+
+    With one readout variance per output, everything has a trailing axis of D outputs.
+    """
+
+    log_evidence: eqx.AbstractVar[Any]
+    diagnostics: eqx.AbstractVar[ScaleDiagnostics]
+
+    @double_precision
+    def log_prob(self, scale: ArrayLike) -> Float[Array, "..."]:
+        """Log density at `scale`; `-inf` outside of the support."""
+        scale = jnp.asarray(scale, float)
+        log_scale = jnp.log(jnp.where(scale > 0, scale, 1.0))
+        return jnp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -jnp.inf)
+
+    @double_precision
+    def cdf(self, scale: ArrayLike) -> Float[Array, "..."]:
+        """Probability that the readout variance is at most `scale`."""
+        scale = jnp.asarray(scale, float)
+        below = self.below_log(jnp.log(jnp.where(scale > 0, scale, 1.0)))
+        return jnp.where(scale > 0, below, 0.0)
+
+    @double_precision
+    def quantile(self, p: ArrayLike) -> Float[Array, "..."]:
+        """The value below which the readout variance lies with probability `p`.
+
+        `p` of any shape; with one readout variance per output the result has a trailing axis of outputs.
+        """
+        p = jnp.asarray(p, float)
+        return jnp.exp(self.log_quantile(p.reshape(p.shape + (1,) * len(self.batch_shape))))
+
+    @double_precision
+    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """Independent draws, of shape `shape` followed by `batch_shape`."""
+        return jnp.exp(self.draw_log(key, shape))
+
+    @property
+    @double_precision
+    def mean(self) -> Float[Array, "*batch"]:
+        """Expectation; `inf` where it is infinite."""
+        return self.mean_and_var()[0]
+
+    @property
+    @double_precision
+    def var(self) -> Float[Array, "*batch"]:
+        """Variance; `inf` where it is infinite, `nan` where there is not even a mean."""
+        return self.mean_and_var()[1]
+
+    @property
+    @double_precision
+    def std(self) -> Float[Array, "*batch"]:
+        """Standard deviation, as far as `var` exists."""
+        return jnp.sqrt(self.mean_and_var()[1])
+
+    @double_precision
+    def nodes(self) -> tuple[Float[Array, "nodes *batch"], Float[Array, "nodes *batch"]]:
+        """Readout variances and the logs of their probabilities: the law as a finite mixture."""
+        log_scales, log_weights = self.log_nodes()
+        return jnp.exp(jnp.clip(log_scales, -708.0, 708.0)), log_weights
+
+    @property
+    @abc.abstractmethod
+    def batch_shape(self) -> tuple[int, ...]:
+        """`()`, or `(D,)` with one readout variance per output."""
+
+    @property
+    @abc.abstractmethod
+    def tail_index(self) -> Float[Array, "*batch"]:
+        """Supremum of the powers of the readout variance that have a finite expectation."""
+
+    @abc.abstractmethod
+    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log density of the logarithm of the readout variance."""
+
+    @abc.abstractmethod
+    def below_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Probability of a logarithm at most this."""
+
+    @abc.abstractmethod
+    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log of the quantile."""
+
+    @abc.abstractmethod
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """Draws of the logarithm, of shape `shape` followed by `batch_shape`."""
+
+    @abc.abstractmethod
+    def mean_and_var(self) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+        """What `mean` and `var` return."""
+
+    @abc.abstractmethod
+    def log_nodes(self) -> tuple[Float[Array, "nodes *batch"], Float[Array, "nodes *batch"]]:
+        """Logs of the nodes and of their probabilities."""
+
+    @abc.abstractmethod
+    def log_expected_gaussian(self, count: ArrayLike, quad: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$\log \mathbb E[\beta^{-c/2} e^{-q/(2\beta)}]$ for c = `count`, q = `quad`.
+
+        This is the density of c new numbers of squared length q, up to $(2\pi)^{-c/2}$. It is computed anew
+        for every q, because the readout variances that matter for an outlier are not those of the posterior.
+        """
+
+
+def exists(moment: float, tail_index: Array) -> Array:
+    """Whether the expectation of this power of the readout variance is finite."""
+    return jax.lax.stop_gradient(tail_index) > moment

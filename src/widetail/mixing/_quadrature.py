@@ -1,0 +1,257 @@
+"""The posterior of the readout variance by the trapezoidal rule, for any prior."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+
+from widetail._arrays import is_traced
+from widetail._integrate import Bounds, Integral, integrate
+from widetail._roots import increasing_root
+from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor, gaussian_log_peak
+from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, exists
+from widetail.priors import ScalePrior
+
+# The log evidence changes by less than this when every second node is left out, or nodes are added.
+_TOLERANCE = 1e-7
+_MOST_NODES = 4096
+_SAMPLING_NODES = 4096
+
+
+class QuadraturePosterior(ScalePosterior):
+    """A posterior known through its density: `prior` times `likelihood`, normalised by quadrature."""
+
+    prior: ScalePrior
+    likelihood: ScaleLikelihood
+    integral: Integral
+    diagnostics: ScaleDiagnostics
+
+    @property
+    def log_evidence(self) -> Float[Array, "*batch"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Log density of the data."""
+        return self.integral.log_value
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """See `ScalePosterior`."""
+        return jnp.shape(self.integral.log_value)
+
+    @property
+    def tail_index(self) -> Float[Array, "*batch"]:
+        """See `ScalePosterior`."""
+        total = jnp.asarray(self.prior.tail_index, float) + self.likelihood.tail_power
+        return jnp.broadcast_to(total, self.batch_shape)
+
+    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePosterior`."""
+        # The likelihood wants the points in front, in one axis.
+        extra = log_scale.ndim - len(self.batch_shape)
+        points = log_scale.reshape((-1, *log_scale.shape[max(extra, 0) :]))
+        density = _log_joint(self.prior, self.likelihood, points) - self.log_evidence
+        return density.reshape(jnp.broadcast_shapes(log_scale.shape, self.batch_shape))
+
+    def below_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePosterior`."""
+        log_below, log_above = self._run(_log_tails, log_scale)
+        return jax.nn.sigmoid(log_below - log_above)
+
+    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePosterior`."""
+        root = self._run(_log_quantile, self.integral, p)
+        lower, upper = self.prior.log_bounds
+        lowest = -jnp.inf if lower is None else lower
+        highest = jnp.inf if upper is None else upper
+        return jnp.where(p <= 0, lowest, jnp.where(p >= 1, highest, root))
+
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """See `ScalePosterior`."""
+        uniform = jax.random.uniform(key, shape + self.batch_shape, dtype=float)
+        return self._run(_draw_log, self.integral, uniform)
+
+    def mean_and_var(self) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+        """See `ScalePosterior`."""
+        mean, var = self._run(_mean_and_var, self.integral)
+        has_mean, has_var = exists(1.0, self.tail_index), exists(2.0, self.tail_index)
+        return (
+            jnp.where(has_mean, mean, jnp.inf),
+            jnp.where(has_var, var, jnp.where(has_mean, jnp.inf, jnp.nan)),
+        )
+
+    def log_nodes(self) -> tuple[Float[Array, "nodes *batch"], Float[Array, "nodes *batch"]]:
+        """See `ScalePosterior`."""
+        return self.integral.points, self.integral.log_terms - self.integral.log_value
+
+    def log_expected_gaussian(self, count: ArrayLike, quad: Float[Array, "..."]) -> Float[Array, "..."]:
+        """See `ScalePosterior`."""
+        count = jnp.asarray(count, float)
+        solve = _log_expected_gaussian if self.prior.traceable else _log_expected_gaussian.__wrapped__
+        quad = jnp.asarray(quad, float)
+        return solve(self.prior, self.likelihood, self.integral, count, quad, nodes=self.diagnostics.nodes)
+
+    def _run(self, function: Any, *arguments: Any) -> Any:
+        """Compiled where the prior allows it."""
+        function = function if self.prior.traceable else function.__wrapped__
+        # A tail, cut at its steepest point, needs more nodes than the whole.
+        return function(self.prior, self.likelihood, *arguments, nodes=max(256, self.diagnostics.nodes))
+
+
+def quadrature_posterior(prior: ScalePrior, likelihood: ScaleLikelihood, nodes: int) -> QuadraturePosterior:
+    """Integrate prior times likelihood; with concrete numbers, double the nodes until it has converged."""
+    integral = posterior_integral(prior, likelihood, nodes=nodes)
+    if not is_traced(integral):
+        _check_proper(prior, likelihood, integral)
+        while nodes < _MOST_NODES and bool(jnp.any(integral.coarse_gap > _TOLERANCE)):
+            nodes *= 2
+            integral = posterior_integral(prior, likelihood, nodes=nodes)
+    diagnostics = ScaleDiagnostics("quadrature", nodes, error=integral.coarse_gap)
+    return QuadraturePosterior(prior, likelihood, integral, diagnostics)
+
+
+def posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes: int) -> Integral:
+    """Prior times likelihood, integrated over the logarithm of the readout variance."""
+    solve = _posterior_integral if prior.traceable else _posterior_integral.__wrapped__
+    return solve(prior, likelihood, nodes=nodes)
+
+
+def _check_proper(prior: ScalePrior, likelihood: ScaleLikelihood, integral: Integral) -> None:
+    if bool(jnp.all(jnp.isfinite(integral.log_value))):
+        return
+    if bool(jnp.any(integral.placement.empty)):
+        raise ValueError(
+            f"prior and data contradict each other beyond float64: {prior!r} gives no probability to a readout "
+            f"variance near {jnp.exp(likelihood.log_peak)}, which the targets ask for; "
+            f"widen the prior or rescale the targets."
+        )
+    raise ValueError(
+        f"the posterior of the readout variance does not exist: {prior!r} has too much mass near 0 (or at "
+        f"infinity) for these targets, which are probably all zero; use a prior that vanishes at 0, such as "
+        f"InverseGamma or LogNormal, or targets that vary."
+    )
+
+
+def _log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, log_scale: Array) -> Array:
+    return prior.log_prob_of_log(log_scale) + likelihood.log_prob_of_log(log_scale)
+
+
+def _hull(*points: Any) -> tuple[Array, Array]:
+    """The smallest and the largest of the points, elementwise, without those that are nan."""
+    arrays = jnp.broadcast_arrays(*(jnp.asarray(point, float) for point in points))
+    stacked = jax.lax.stop_gradient(jnp.stack(arrays))
+    return jnp.nanmin(stacked, axis=0), jnp.nanmax(stacked, axis=0)
+
+
+@functools.partial(jax.jit, static_argnames="nodes")
+def _posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes: int) -> Integral:
+    middle = jnp.broadcast_to(
+        jnp.asarray(prior.log_middle, float),
+        jnp.broadcast_shapes(jnp.shape(prior.log_middle), likelihood.batch_shape),
+    )
+    near = _hull(middle, likelihood.log_peak)
+    return integrate(lambda t: _log_joint(prior, likelihood, t), near, nodes, prior.log_bounds)
+
+
+def _mode(integral: Integral) -> Array:
+    best = jnp.argmax(integral.log_terms, axis=0)
+    return jax.lax.stop_gradient(jnp.take_along_axis(integral.points, best[None], axis=0)[0])
+
+
+@functools.partial(jax.jit, static_argnames="nodes")
+def _log_expected_gaussian(
+    prior: ScalePrior,
+    likelihood: ScaleLikelihood,
+    posterior: Integral,
+    count: Array,
+    quad: Array,
+    *,
+    nodes: int,
+) -> Array:
+    shape = jnp.broadcast_shapes(count.shape, quad.shape, posterior.log_value.shape)
+    near = _hull(jnp.broadcast_to(_mode(posterior), shape), gaussian_log_peak(count, quad))
+
+    def log_density(t: Array) -> Array:
+        return _flat_log_joint(prior, likelihood, t) + gaussian_log_factor(t, count, quad)
+
+    return integrate(log_density, near, nodes, prior.log_bounds).log_value - posterior.log_value
+
+
+def _flat_log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, t: Array) -> Array:
+    """`_log_joint` at points with any number of leading axes before those of the likelihood."""
+    batch = t.ndim - len(likelihood.batch_shape)
+    flat = t.reshape((-1, *t.shape[batch:]))
+    return _log_joint(prior, likelihood, flat).reshape(t.shape)
+
+
+@functools.partial(jax.jit, static_argnames="nodes")
+def _log_tails(
+    prior: ScalePrior, likelihood: ScaleLikelihood, t: Array, *, nodes: int
+) -> tuple[Array, Array]:
+    lower, upper = prior.log_bounds
+    batch = jnp.broadcast_shapes(jnp.shape(prior.log_middle), likelihood.batch_shape)
+    t = jnp.broadcast_to(t, jnp.broadcast_shapes(t.shape, batch))
+    near = _hull(jnp.broadcast_to(jnp.asarray(prior.log_middle, float), t.shape), likelihood.log_peak, t)
+
+    def log_density(points: Array) -> Array:
+        return _flat_log_joint(prior, likelihood, points)
+
+    log_below = integrate(log_density, near, nodes, Bounds(lower, t)).log_value
+    log_above = integrate(log_density, near, nodes, Bounds(t, upper)).log_value
+    # The whole is finite: a part that seems infinite is one whose slope is too steep to be resolved.
+    nothing_below = jnp.isinf(log_below) if lower is None else jnp.isinf(log_below) | (t <= lower)
+    nothing_above = jnp.isinf(log_above) if upper is None else jnp.isinf(log_above) | (t >= upper)
+    return jnp.where(nothing_below, -jnp.inf, log_below), jnp.where(nothing_above, -jnp.inf, log_above)
+
+
+@functools.partial(jax.jit, static_argnames="nodes")
+def _log_quantile(
+    prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, p: Array, *, nodes: int
+) -> Array:
+    shape = jnp.broadcast_shapes(p.shape, posterior.log_value.shape)
+    tails = _log_tails if prior.traceable else _log_tails.__wrapped__
+
+    def value_and_slope(t: Array) -> tuple[Array, Array]:
+        log_below, log_above = tails(prior, likelihood, t, nodes=nodes)
+        log_total = jnp.logaddexp(log_below, log_above)
+        log_slope = _flat_log_joint(prior, likelihood, t) + log_total - log_below - log_above
+        return log_below - log_above - (jnp.log(p) - jnp.log1p(-p)), jnp.exp(log_slope)
+
+    first, last, mode = (
+        jnp.broadcast_to(end, shape) for end in (posterior.points[0], posterior.points[-1], _mode(posterior))
+    )
+    return increasing_root(value_and_slope, first, last, mode, traceable=prior.traceable)
+
+
+@functools.partial(jax.jit, static_argnames="nodes")
+def _mean_and_var(
+    prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int
+) -> tuple[Array, Array]:
+    # The bulk of beta^2 p(beta) can lie far out in the tail of p: the moments have grids of their own.
+    powers = jnp.asarray([1.0, 2.0], float).reshape((2,) + (1,) * posterior.log_value.ndim)
+    mode = jnp.broadcast_to(_mode(posterior), (2, *posterior.log_value.shape))
+    tilted = integrate(
+        lambda t: powers * t + _flat_log_joint(prior, likelihood, t), (mode, mode), nodes, prior.log_bounds
+    )
+    log_mean = tilted.log_value[0] - posterior.log_value
+    spread = (1 - jnp.exp(log_mean - tilted.points[:, 1])) ** 2
+    weights = jnp.exp(tilted.log_terms[:, 1] - posterior.log_value)
+    return jnp.exp(log_mean), jnp.sum(jnp.where(weights > 0, weights * spread, 0.0), axis=0)
+
+
+@functools.partial(jax.jit, static_argnames="nodes")
+def _draw_log(
+    prior: ScalePrior,
+    likelihood: ScaleLikelihood,
+    posterior: Integral,
+    uniform: Array,
+    *,
+    nodes: int,  # noqa: ARG001
+) -> Array:
+    points, log_weights = posterior.placement.grid(_SAMPLING_NODES, prior.log_bounds)
+    terms = jnp.exp(_log_joint(prior, likelihood, points) + log_weights - posterior.log_value)
+    below = jnp.cumsum(terms, axis=0) - 0.5 * terms
+    batch = posterior.log_value.shape
+    flat_uniform = uniform.reshape((-1, *batch)).reshape((-1, max(1, below[0].size)))
+    flat_below, flat_points = (table.reshape((_SAMPLING_NODES, -1)) for table in (below, points))
+    draws = jax.vmap(jnp.interp, in_axes=1, out_axes=1)(flat_uniform, flat_below, flat_points)
+    return draws.reshape(uniform.shape)
