@@ -128,9 +128,7 @@ class Kernel(eqx.Module):
         check_get(self, get)
         return estimate(self, x1, x2, get)
 
-    def pull_back(
-        self, cotangent: KernelValues, x1: Any, x2: Any = None, *, progress: Progress = False
-    ) -> "Kernel":
+    def pull_back(self, cotangent: KernelValues, x1: Any, x2: Any = None, *, progress: Progress = False) -> "Kernel":
         """Gradient of a loss with respect to this kernel's parameters, given its gradient in the kernels.
 
         Works tile by tile: besides the cotangents themselves the memory is a small workspace, whatever

@@ -59,14 +59,12 @@ def estimate(kernel: Any, x1: Any, x2: Any, get: Get) -> Cost:
 
 
 def _shape_and_dtype(x: Any) -> tuple[tuple[int, ...], np.dtype]:
-    if isinstance(x, tuple) and all(isinstance(size, int) for size in x):
+    if isinstance(x, tuple):
         return x, np.dtype(np.float64)
     return x.shape, np.dtype(x.dtype)
 
 
-def _time_tile(
-    kernel: Any, rows1: int, rows2: int, input_shape: tuple[int, ...], dtype: np.dtype, get: Get
-) -> float:
+def _time_tile(kernel: Any, rows1: int, rows2: int, input_shape: tuple[int, ...], dtype: np.dtype, get: Get) -> float:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(max(rows1, rows2), *input_shape)).astype(dtype)
     with jax.enable_x64(dtype == np.float64):

@@ -156,9 +156,7 @@ class Workers:
         self.stopped.set()
         self.pool.shutdown(wait=True, cancel_futures=True)
 
-    def run(
-        self, tasks: Iterable[Callable[[], Any]], report: Callable[[int], None] | None = None
-    ) -> list[Any]:
+    def run(self, tasks: Iterable[Callable[[], Any]], report: Callable[[int], None] | None = None) -> list[Any]:
         """Run `tasks`, in any order, and return their results in the order given."""
         futures = [self.pool.submit(self._call, task) for task in tasks]
         for count, future in enumerate(as_completed(futures), 1):

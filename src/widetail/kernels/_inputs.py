@@ -28,8 +28,7 @@ def check_inputs(kernel: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     x2 = check_array("x2", x2)
     if x2.shape[1:] != x1.shape[1:]:
         raise ValueError(
-            f"x1 and x2 must agree in all axes but the first; "
-            f"x1 has shape {x1.shape} and x2 has shape {x2.shape}."
+            f"x1 and x2 must agree in all axes but the first; x1 has shape {x1.shape} and x2 has shape {x2.shape}."
         )
     if x2.dtype != x1.dtype:
         raise ValueError(

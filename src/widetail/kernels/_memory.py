@@ -25,9 +25,7 @@ def available_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_memory(
-    shape: tuple[int, int], wanted: KernelValues, dtype: Any, max_memory: float | None
-) -> None:
+def check_memory(shape: tuple[int, int], wanted: KernelValues, dtype: Any, max_memory: float | None) -> None:
     """Raise before anything is computed when the result cannot fit."""
     needed = kernel_bytes(shape, wanted, dtype)
     limit = available_memory() if max_memory is None else max_memory

@@ -64,9 +64,7 @@ def _asked(cotangent: KernelValues, shape: tuple[int, int]) -> Get:
     return "nngp" if cotangent.ntk is None else "ntk" if cotangent.nngp is None else "both"
 
 
-def _tile_weights(
-    g: np.ndarray, here: slice, there: slice, symmetric: bool, rows: int, columns: int
-) -> np.ndarray:
+def _tile_weights(g: np.ndarray, here: slice, there: slice, symmetric: bool, rows: int, columns: int) -> np.ndarray:
     """What the entries of a tile count for: in the symmetric case a tile stands for its mirror image too."""
     weights = g[here, there]
     if symmetric and here == there:

@@ -42,8 +42,7 @@ class Blocks:
     def panels(self, blocks_per_panel: int) -> list[range]:
         """Consecutive blocks, grouped."""
         return [
-            range(start, min(start + blocks_per_panel, len(self)))
-            for start in range(0, len(self), blocks_per_panel)
+            range(start, min(start + blocks_per_panel, len(self))) for start in range(0, len(self), blocks_per_panel)
         ]
 
 

@@ -3,6 +3,9 @@
 from widetail.nn._attention import SelfAttention as SelfAttention
 from widetail.nn._base import FiniteNetwork as FiniteNetwork
 from widetail.nn._base import Layer as Layer
+from widetail.nn._builders import cnn as cnn
+from widetail.nn._builders import mlp as mlp
+from widetail.nn._builders import resnet as resnet
 from widetail.nn._composition import Identity as Identity
 from widetail.nn._composition import Parallel as Parallel
 from widetail.nn._composition import Residual as Residual
@@ -28,3 +31,4 @@ from widetail.nn._smooth import Exp as Exp
 from widetail.nn._smooth import Gelu as Gelu
 from widetail.nn._smooth import Rbf as Rbf
 from widetail.nn._smooth import Sin as Sin
+from widetail.nn._summary import summary as summary

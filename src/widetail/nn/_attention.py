@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from widetail._validation import as_parameter, check_variance
 from widetail.nn._base import Leaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance
 from widetail.nn._signal import Signal
-from widetail.nn._validation import as_parameter, check_variance
 
 
 class SelfAttention(Leaf):
@@ -19,8 +19,8 @@ class SelfAttention(Leaf):
     With queries $q_p$, keys $k_p$ and values $v_p$ of head dimension $d$, the two mechanisms that have a limit in
     closed form:
 
-    - `weights="softmax"`: $\mathrm{softmax}_q(q_p \cdot q_q / d)$, queries and keys sharing their weights. The logits become
-      the numbers $\sigma_{qk}^2 k_{pq}$, so attention matrices $A, A'$ are fixed by the inputs and
+    - `weights="softmax"`: $\mathrm{softmax}_q(q_p \cdot q_q / d)$, queries and keys sharing their weights. The logits
+      become the numbers $\sigma_{qk}^2 k_{pq}$, so attention matrices $A, A'$ are fixed by the inputs and
       $K' = \sigma_w^2\, A K A'^\top$.
     - `weights="linear"`: $q_p \cdot k_q / (\sqrt{d}\, T)$ over $T$ positions. The logits stay random and
       $K'_{pp'} = \sigma_w^2 \sigma_{qk}^2\, K_{pp'} \, \mathrm{mean}_{qq'} K_{qq'}^2$.
@@ -92,9 +92,7 @@ class SelfAttention(Leaf):
                     + factor * flat.ntk * over_positions(flat.nngp**2)
                     + 2 * factor * flat.nngp * over_positions(flat.nngp * flat.ntk)
                 )
-        return k.with_values(
-            nngp.reshape(k.nngp.shape), None if ntk is None else ntk.reshape(k.nngp.shape)
-        )
+        return k.with_values(nngp.reshape(k.nngp.shape), None if ntk is None else ntk.reshape(k.nngp.shape))
 
     # The finite layer has `heads` heads of `heads` dimensions each; both grow with the width.
 
@@ -102,19 +100,20 @@ class SelfAttention(Leaf):
         return 1 if self.weights == "softmax" else max(1, round(math.sqrt(width)))
 
     def init(self, key, signal, parametrisation):
+        features, width = signal.sizes
         keys = jax.random.split(key, 4)
-        heads = self._heads(signal.width)
-        dimension = signal.width if self.weights == "softmax" else heads
-        into = (signal.features, heads, dimension)
+        heads = self._heads(width)
+        dimension = width if self.weights == "softmax" else heads
+        into = (features, heads, dimension)
         half = jnp.sqrt(jnp.asarray(self.query_key_var, float))
         value_half = jnp.sqrt(jnp.asarray(self.weight_var, float))
         parameters = {
-            "value": draw_weight(keys[0], into, value_half, signal.features, parametrisation),
-            "query": draw_weight(keys[1], into, half, signal.features, parametrisation),
-            "output": draw_weight(keys[2], (heads, dimension, signal.width), value_half, heads * dimension, parametrisation),
+            "value": draw_weight(keys[0], into, value_half, features, parametrisation),
+            "query": draw_weight(keys[1], into, half, features, parametrisation),
+            "output": draw_weight(keys[2], (heads, dimension, width), value_half, heads * dimension, parametrisation),
         }
         if self.weights == "linear":
-            parameters["key"] = draw_weight(keys[3], into, half, signal.features, parametrisation)
+            parameters["key"] = draw_weight(keys[3], into, half, features, parametrisation)
         return parameters
 
     def apply(self, parameters, x, parametrisation, key):
@@ -139,4 +138,3 @@ class SelfAttention(Leaf):
         output = scaled_weight(output, value_half, output.shape[0] * output.shape[1], parametrisation)
         y = jnp.einsum("nphd,hdo->npo", mixed, output.astype(x.dtype))
         return y.reshape(x.shape[0], *space, -1)
-

@@ -124,9 +124,7 @@ class Layer(Kernel):
             raise ValueError(f"{name} of shape ({rows}) does not fit this network: {error}.") from None
         return end
 
-    def at_width(
-        self, width: int, *, outputs: int = 1, parametrisation: Parametrisation = "ntk"
-    ) -> "FiniteNetwork":
+    def at_width(self, width: int, *, outputs: int = 1, parametrisation: Parametrisation = "ntk") -> "FiniteNetwork":
         """The same network with `width` entries in every hidden layer.
 
         Args:
@@ -249,8 +247,7 @@ class FiniteNetwork(eqx.Module):
 
     def init(self, key: PRNGKeyArray, input_shape: Sequence[int]) -> Parameters:
         """Draw parameters for inputs of shape `(n, *input_shape)`."""
-        features = self.body.output_signal(tuple(input_shape), self.width).features
-        assert features is not None
+        features, _ = self.body.output_signal(tuple(input_shape), self.width).sizes
         body_key, readout_key = jax.random.split(key)
         start = Signal.of_input(tuple(input_shape), self.width)
         return {

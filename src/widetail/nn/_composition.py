@@ -1,15 +1,14 @@
 """Networks made of layers: chains, residual blocks, parallel branches."""
 
 import functools
-from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from widetail.nn._activation import Activation
-from widetail.nn._base import CrossStep, Layer, Leaf, cross_stage, rows_stage
+from widetail.nn._base import Layer, Leaf
+from widetail.nn._chain import Chain
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
 
@@ -61,50 +60,11 @@ class Sequential(Layer):
             wanted = layer.needs_all_pairs(wanted)
         return wanted
 
-    def _stages(self, all_pairs: bool) -> Iterator[tuple[slice, bool]]:
-        """Runs of layers to compile together, and the form of the positions wanted after each.
-
-        Elementwise layers share a loop, but no more than one activation: XLA would compute the first
-        again for every use of its result in the second.
-        """
-        forms = [all_pairs]
-        for layer in reversed(self.layers):
-            forms.append(layer.needs_all_pairs(forms[-1]))
-        wanted_after = forms[-2::-1]
-        start = 0
-        for end, layer in enumerate(self.layers, 1):
-            is_last = end == len(self.layers)
-            joins_next = (
-                not is_last
-                and layer.is_elementwise
-                and not isinstance(layer, Activation)
-                and self.layers[end].is_elementwise
-            )
-            if not joins_next:
-                yield slice(start, end), wanted_after[end - 1]
-                start = end
-
     def propagate_rows_fn(self, all_pairs):
-        steps = [_rows_step(self.layers[stage], wanted) for stage, wanted in self._stages(all_pairs)]
-
-        def propagate(k):
-            statistics: tuple[Any, ...] = ()
-            for step in steps:
-                k, found = step(k)
-                statistics += found
-            return k, statistics
-
-        return propagate
+        return Chain(self.layers, all_pairs).rows
 
     def propagate_cross_fn(self, all_pairs):
-        steps = [(stage, _cross_step(self.layers[stage], wanted)) for stage, wanted in self._stages(all_pairs)]
-
-        def propagate(k, statistics1, statistics2):
-            for stage, step in steps:
-                k = step(k, statistics1[stage], statistics2[stage])
-            return k
-
-        return propagate
+        return Chain(self.layers, all_pairs).cross
 
     def init(self, key, signal, parametrisation):
         parameters = []
@@ -119,29 +79,6 @@ class Sequential(Layer):
         ):
             x = layer.apply(layer_parameters, x, parametrisation, layer_key)
         return x
-
-
-def _rows_step(layers: tuple[Layer, ...], all_pairs: bool) -> Callable[[Covariance], Any]:
-    leaves = tuple(layer for layer in layers if isinstance(layer, Leaf))
-    if len(leaves) == len(layers):
-        return rows_stage(leaves, all_pairs)
-    (composite,) = layers
-    propagate = composite.propagate_rows_fn(all_pairs)
-
-    def step(k):
-        k, statistics = propagate(k)
-        return k, (statistics,)
-
-    return step
-
-
-def _cross_step(layers: tuple[Layer, ...], all_pairs: bool) -> CrossStep:
-    leaves = tuple(layer for layer in layers if isinstance(layer, Leaf))
-    if len(leaves) == len(layers):
-        return cross_stage(leaves, all_pairs)
-    (composite,) = layers
-    propagate = composite.propagate_cross_fn(all_pairs)
-    return lambda k, statistics1, statistics2: propagate(k, statistics1[0], statistics2[0])
 
 
 def split_optional(key, count: int):
@@ -210,9 +147,7 @@ class Parallel(Layer):
         first = ends[0]
         sizes = [(end.space, end.features, end.multiple) for end in ends]
         if any(size != sizes[0] for size in sizes):
-            shapes = ", ".join(
-                f"{end.space} x {'width' if end.features is None else end.features}" for end in ends
-            )
+            shapes = ", ".join(f"{end.space} x {'width' if end.features is None else end.features}" for end in ends)
             raise ValueError(
                 f"branches must agree in positions and features to be joined, but they give {shapes}; "
                 f"a nn.Dense or nn.Conv in the branch that passes the input on makes them agree"
@@ -265,8 +200,7 @@ class Parallel(Layer):
     def init(self, key, signal, parametrisation):
         keys = jax.random.split(key, len(self.layers))
         return tuple(
-            layer.init(layer_key, signal, parametrisation)
-            for layer, layer_key in zip(self.layers, keys, strict=True)
+            layer.init(layer_key, signal, parametrisation) for layer, layer_key in zip(self.layers, keys, strict=True)
         )
 
     def apply(self, parameters, x, parametrisation, key):

@@ -10,9 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass, data_fields=("nngp", "ntk"), meta_fields=("rank", "all_pairs")
-)
+@functools.partial(jax.tree_util.register_dataclass, data_fields=("nngp", "ntk"), meta_fields=("rank", "all_pairs"))
 @dataclasses.dataclass(frozen=True)
 class Covariance:
     r"""What one layer passes to the next in the infinite-width limit.
@@ -81,9 +79,7 @@ def _diagonal(k: Float[Array, "..."], rank: int) -> Float[Array, "..."]:
     return jnp.moveaxis(jnp.diagonal(flat), -1, 0).reshape(*space, *pairs)
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass, data_fields=("x1", "x2"), meta_fields=("all_pairs", "with_ntk")
-)
+@functools.partial(jax.tree_util.register_dataclass, data_fields=("x1", "x2"), meta_fields=("all_pairs", "with_ntk"))
 @dataclasses.dataclass(frozen=True)
 class Inputs:
     """The covariance of two sets of inputs, not yet computed.

@@ -9,19 +9,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from widetail._validation import as_parameter, check_variance, is_zero
 from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
-from widetail.nn._validation import as_parameter, check_variance, is_zero
 from widetail.nn._windows import Padding, check_window, pad_window, per_axis, window_positions, window_sum
 
 Variance = Any  # a float, or an array of shape () or (features,); inside transformations, what they make of it
 
 
 class Dense(LinearLeaf):
-    r"""A fully connected layer: $W h + b$, with $W_{ij} \sim N(0, \sigma_w^2 / \text{fan in})$, $b_i \sim N(0, \sigma_b^2)$.
+    r"""A fully connected layer, $W h + b$.
 
-    In the limit $\Sigma = \sigma_w^2 K + \sigma_b^2$ and $\Theta' = \Sigma + \sigma_w^2 \Theta$.
+    Weights are $N(0, \sigma_w^2 / \text{fan in})$, biases $N(0, \sigma_b^2)$. In the limit $\Sigma = \sigma_w^2 K + \sigma_b^2$ and $\Theta' = \Sigma + \sigma_w^2 \Theta$.
 
     Args:
         weight_var: variance $\sigma_w^2$ of the weights times the fan-in. In the first layer it may be a
@@ -63,7 +63,8 @@ class Dense(LinearLeaf):
         return affine(k, weight_var, self.bias_var)
 
     def init(self, key, signal, parametrisation):
-        return _draw_affine(key, (signal.features,), self, signal.width, parametrisation)
+        features, width = signal.sizes
+        return _draw_affine(key, (features,), self, width, parametrisation)
 
     def apply(self, parameters, x, parametrisation, key):
         weight = scaled_weight(parameters["weight"], self.weight_var, x.shape[-1], parametrisation)
@@ -96,9 +97,7 @@ class Conv(Layer):
         check_variance("bias_var", self.bias_var)
 
     def signal(self, signal: Signal) -> Signal:
-        return signal.weighted(
-            window_positions("nn.Conv", signal, self.window, self.strides, self.padding)
-        )
+        return signal.weighted(window_positions("nn.Conv", signal, self.window, self.strides, self.padding))
 
     def _propagate_fn(self):
         # Two compiled functions: fused into one, every read of the sum would ask whether it is in the padding.
@@ -115,15 +114,14 @@ class Conv(Layer):
         return lambda k, statistics1, statistics2: propagate(k)
 
     def init(self, key, signal, parametrisation):
+        features, width = signal.sizes
         windows = per_axis(self.window, len(signal.space))
-        return _draw_affine(key, (*windows, signal.features), self, signal.width, parametrisation)
+        return _draw_affine(key, (*windows, features), self, width, parametrisation)
 
     def apply(self, parameters, x, parametrisation, key):
         rank = x.ndim - 2
         windows, strides = per_axis(self.window, rank), per_axis(self.strides, rank)
-        weight = scaled_weight(
-            parameters["weight"], self.weight_var, math.prod(windows) * x.shape[-1], parametrisation
-        )
+        weight = scaled_weight(parameters["weight"], self.weight_var, math.prod(windows) * x.shape[-1], parametrisation)
         if self.padding == "CIRCULAR":
             for axis in range(rank):
                 x = pad_window(x, (axis + 1,), windows[axis], strides[axis], "CIRCULAR")
@@ -141,9 +139,7 @@ class Conv(Layer):
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _pad(window, strides, padding, k: Covariance | Inputs) -> Covariance:
     k = resolve(k)
-    for axes, size, stride in zip(
-        k.space_axes(), per_axis(window, k.rank), per_axis(strides, k.rank), strict=True
-    ):
+    for axes, size, stride in zip(k.space_axes(), per_axis(window, k.rank), per_axis(strides, k.rank), strict=True):
         k = k.map(lambda v, axes=axes, size=size, stride=stride: pad_window(v, axes, size, stride, padding))
     return k
 
@@ -167,9 +163,7 @@ def affine(k: Covariance, weight_var: Any, bias_var: Any) -> Covariance:
 def _draw_affine(key, into: tuple[int, ...], layer: Dense | Conv, width: int, parametrisation) -> dict[str, Array]:
     """Weights of shape (*into, width), and biases unless their variance is zero."""
     weight_key, bias_key = jax.random.split(key)
-    parameters = {
-        "weight": draw_weight(weight_key, (*into, width), layer.weight_var, math.prod(into), parametrisation)
-    }
+    parameters = {"weight": draw_weight(weight_key, (*into, width), layer.weight_var, math.prod(into), parametrisation)}
     if not is_zero(layer.bias_var):
         parameters["bias"] = draw_weight(bias_key, (width,), layer.bias_var, 1, parametrisation)
     return parameters

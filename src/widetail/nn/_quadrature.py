@@ -96,14 +96,14 @@ class Elementwise(_HermiteDual):
     correlations near 1; kinks converge slowly, so prefer a layer with a closed form where there is one.
 
     Args:
-        function: a JAX function that acts on every entry, such as `jax.nn.silu`.
+        fn: a JAX function that acts on every entry, such as `jax.nn.silu`.
         order: an even number of Hermite polynomials; the cost per pair is proportional to it.
 
     Example:
         >>> import jax
         >>> from widetail import nn
         >>> nn.Elementwise(jax.nn.silu)
-        nn.Elementwise(function=silu)
+        nn.Elementwise(fn=silu)
     """
 
     fn: Callable[[Any], Any] = eqx.field(static=True)
@@ -118,8 +118,7 @@ class Elementwise(_HermiteDual):
         y = self.fn(x)
         if jnp.shape(y) != x.shape:
             raise ValueError(
-                f"nn.Elementwise: the function must act entry by entry, "
-                f"but it maps shape {x.shape} to {jnp.shape(y)}."
+                f"nn.Elementwise: the function must act entry by entry, but it maps shape {x.shape} to {jnp.shape(y)}."
             )
         return y.astype(x.dtype)
 

@@ -1,13 +1,14 @@
 """Piecewise linear activations, and the sign."""
 
+import abc
 import math
 
 import equinox as eqx
 import jax.numpy as jnp
 
+from widetail._validation import check_number
 from widetail.nn import _arc
 from widetail.nn._activation import Activation, norm_and_inverse
-from widetail.nn._validation import check_number
 
 
 class _PiecewiseLinear(Activation):
@@ -18,29 +19,32 @@ class _PiecewiseLinear(Activation):
     $\tfrac12 (1 - s)^2 \kappa_0(c) + s$.
     """
 
-    negative_slope: eqx.AbstractVar[float]
+    @property
+    @abc.abstractmethod
+    def _below(self) -> float:
+        """The slope below zero."""
 
     def function(self, x):
-        return jnp.where(x > 0, x, self.negative_slope * x)
+        return jnp.where(x > 0, x, self._below * x)
 
     def statistics(self, variance):
         return norm_and_inverse(variance)
 
     def _weight(self) -> float:
-        return 0.5 * (1 - self.negative_slope) ** 2
+        return 0.5 * (1 - self._below) ** 2
 
     def dual(self, k12, first, second):
         (norm1, inverse1), (norm2, inverse2) = first, second
         value = self._weight() * (norm1 * norm2) * _arc.ramp(k12 * (inverse1 * inverse2))
-        return value + self.negative_slope * k12 if self.negative_slope else value
+        return value + self._below * k12 if self._below else value
 
     def dual_and_slope(self, k12, first, second):
         (_, inverse1), (_, inverse2) = first, second
-        slope = self._weight() * _arc.half_space(k12 * (inverse1 * inverse2)) + self.negative_slope
+        slope = self._weight() * _arc.half_space(k12 * (inverse1 * inverse2)) + self._below
         return self.dual(k12, first, second), slope
 
     def at_equal(self, variance):
-        second_moment = 0.5 * (1 + self.negative_slope**2)
+        second_moment = 0.5 * (1 + self._below**2)
         return second_moment * variance, jnp.full_like(variance, second_moment)
 
 
@@ -48,7 +52,7 @@ class Relu(_PiecewiseLinear):
     r"""$\max(x, 0)$."""
 
     @property
-    def negative_slope(self) -> float:
+    def _below(self) -> float:
         return 0.0
 
 
@@ -64,12 +68,16 @@ class LeakyRelu(_PiecewiseLinear):
     def __check_init__(self):
         check_number("negative_slope", self.negative_slope)
 
+    @property
+    def _below(self) -> float:
+        return self.negative_slope
+
 
 class Abs(_PiecewiseLinear):
     r"""$|x|$."""
 
     @property
-    def negative_slope(self) -> float:
+    def _below(self) -> float:
         return -1.0
 
 

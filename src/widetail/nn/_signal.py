@@ -40,6 +40,13 @@ class Signal:
         return math.prod(self.space)
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        """Features that come in and the width, in a finite network."""
+        assert self.features is not None
+        assert self.width is not None
+        return self.features, self.width
+
+    @property
     def kind(self) -> str:
         """What the data is called in messages."""
         names = {0: "vectors", 1: "sequences", 2: "images"}
@@ -47,9 +54,7 @@ class Signal:
 
     def weighted(self, space: tuple[int, ...] | None = None) -> "Signal":
         """After a product with random weights."""
-        return Signal(
-            self.space if space is None else space, self.width, self.width, is_gaussian=True, is_fresh=True
-        )
+        return Signal(self.space if space is None else space, self.width, self.width, is_gaussian=True, is_fresh=True)
 
     def replace(self, **changes) -> "Signal":
         """A copy with some fields changed; no longer the input."""

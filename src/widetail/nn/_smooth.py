@@ -6,13 +6,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from widetail._validation import as_parameter, check_number
 from widetail.nn import _arc
 from widetail.nn._activation import Activation
-from widetail.nn._validation import as_parameter, check_number
 
 
 class Erf(Activation):
-    r"""The error function: the dual is $\tfrac{2}{\pi} \arcsin \frac{2 k_{12}}{\sqrt{(1 + 2 k_{11})(1 + 2 k_{22})}}$."""
+    r"""The error function.
+
+    The dual is $\tfrac{2}{\pi} \arcsin \frac{2 k_{12}}{\sqrt{(1 + 2 k_{11})(1 + 2 k_{22})}}$.
+    """
 
     def function(self, x):
         return jax.scipy.special.erf(x)
@@ -60,7 +63,8 @@ class Gelu(Activation):
 class Sin(Activation):
     r"""$\sin(\omega x + \varphi)$ with frequency $\omega$ and phase $\varphi$.
 
-    The dual is $\tfrac12 [e^{-\omega^2 (k_{11} + k_{22} - 2 k_{12}) / 2} - \cos(2\varphi)\, e^{-\omega^2 (k_{11} + k_{22} + 2 k_{12}) / 2}]$.
+    The dual is $\tfrac12 [e^{-\omega^2 (k_{11} + k_{22} - 2 k_{12}) / 2}
+    - \cos(2\varphi)\, e^{-\omega^2 (k_{11} + k_{22} + 2 k_{12}) / 2}]$.
     """
 
     frequency: float = eqx.field(default=1.0, converter=as_parameter)
@@ -84,7 +88,8 @@ class Sin(Activation):
 class Cos(Activation):
     r"""$\cos(\omega x)$ with frequency $\omega$.
 
-    The dual is $\tfrac12 [e^{-\omega^2 (k_{11} + k_{22} - 2 k_{12}) / 2} + e^{-\omega^2 (k_{11} + k_{22} + 2 k_{12}) / 2}]$.
+    The dual is $\tfrac12 [e^{-\omega^2 (k_{11} + k_{22} - 2 k_{12}) / 2}
+    + e^{-\omega^2 (k_{11} + k_{22} + 2 k_{12}) / 2}]$.
     """
 
     frequency: float = eqx.field(default=1.0, converter=as_parameter)
@@ -126,9 +131,9 @@ class Exp(Activation):
 
 
 class Rbf(Activation):
-    r"""$\sqrt2 \sin(\sqrt{2\gamma}\, x + \pi/4)$, random Fourier features: the dual is $e^{-\gamma (k_{11} + k_{22} - 2 k_{12})}$.
+    r"""$\sqrt2 \sin(\sqrt{2\gamma}\, x + \pi/4)$: random Fourier features.
 
-    After one `Dense(weight_var=w)` on inputs with $d$ features this is the Gaussian kernel
+    The dual is $e^{-\gamma (k_{11} + k_{22} - 2 k_{12})}$. After one `Dense(weight_var=w)` on inputs with $d$ features this is the Gaussian kernel
     $\exp(-\gamma w \|x - x'\|^2 / d)$.
 
     Args:

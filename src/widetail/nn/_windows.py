@@ -30,7 +30,11 @@ def check_window(layer: str, window: Any, strides: Any, padding: Any) -> None:
 
 
 def window_positions(
-    layer: str, signal: Signal, window: int | tuple[int, ...], strides: int | tuple[int, ...], padding: Padding
+    layer: str,
+    signal: Signal,
+    window: int | tuple[int, ...],
+    strides: int | tuple[int, ...],
+    padding: Padding,
 ) -> tuple[int, ...]:
     """The positions that come out of a sliding window."""
     rank = len(signal.space)

@@ -1,4 +1,4 @@
-"""Checks of layer arguments."""
+"""Checks of parameters that users pass in, and their conversion."""
 
 from typing import Any
 

@@ -1,0 +1,129 @@
+"""Stationary kernels, as baselines for wide networks."""
+
+import abc
+import functools
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from widetail._validation import as_parameter, check_variance
+from widetail.kernels._base import Kernel
+from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
+
+# Up to here squared distances are summed feature by feature, which is exact for close points. Beyond, the
+# product of the inputs is faster, at the price of rounding errors of the order of eps |x|^2.
+MOST_FEATURES_SUMMED = 32
+
+
+class Stationary(Kernel):
+    """A function of the scaled distance between two vectors."""
+
+    length_scale: eqx.AbstractVar[Any]
+    variance: eqx.AbstractVar[Any]
+
+    def __check_init__(self):
+        check_variance("length_scale", self.length_scale, positive=True, may_be_vector=True)
+        check_variance("variance", self.variance, positive=True)
+
+    @abc.abstractmethod
+    def profile(self, squared: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The kernel of unit variance at a squared scaled distance."""
+
+    def rows_fn(self, get: Get) -> RowsFn:
+        """Scale the inputs."""
+        return functools.partial(_rows, self)
+
+    def cross_fn(self, get: Get) -> CrossFn:
+        """The profile of every squared distance."""
+        leaves, structure = jax.tree.flatten(self)
+        return functools.partial(_cross, structure, leaves)
+
+    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
+        """Vectors only, with as many features as there are length scales."""
+        if len(input_shape) != 1:
+            shape = ", ".join(map(str, input_shape))
+            raise ValueError(
+                f"{name} must hold vectors, shape (n, d), for {type(self).__name__}; got shape (n, {shape}). "
+                f"Flatten it, {name}.reshape(len({name}), -1)."
+            )
+        if jnp.ndim(self.length_scale) == 1 and jnp.shape(self.length_scale)[0] != input_shape[0]:
+            raise ValueError(
+                f"{name} has {input_shape[0]} features, but length_scale has {jnp.shape(self.length_scale)[0]} entries."
+            )
+
+    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
+        """One number."""
+        return 1
+
+
+@jax.jit
+def _rows(kernel: Stationary, x: Float[Array, "n d"]) -> Rows:
+    scaled = x / jnp.asarray(kernel.length_scale, x.dtype)
+    diagonal = jnp.full(x.shape[0], jnp.asarray(kernel.variance, x.dtype))
+    return Rows(scaled, jnp.sum(scaled**2, axis=-1), KernelValues(diagonal))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _cross(structure: Any, leaves: list[Any], rows1: Rows, rows2: Rows) -> KernelValues:
+    kernel = jax.tree.unflatten(structure, leaves)
+    x1, x2 = rows1.inputs, rows2.inputs
+    if x1.shape[-1] <= MOST_FEATURES_SUMMED:
+        columns = range(x1.shape[-1])
+        squared = sum(((x1[:, None, c] - x2[None, :, c]) ** 2 for c in columns), jnp.zeros((), x1.dtype))
+    else:
+        norms = rows1.statistics[:, None] + rows2.statistics[None, :]
+        squared = jnp.maximum(norms - 2 * x1 @ x2.T, 0)
+    return KernelValues(jnp.asarray(kernel.variance, x1.dtype) * kernel.profile(squared))
+
+
+class RBF(Stationary):
+    r"""The Gaussian kernel $\sigma^2 \exp(-\tfrac12 \sum_i (x_i - x'_i)^2 / \ell_i^2)$.
+
+    Args:
+        length_scale: $\ell$, a length (not squared), or a vector of them, one per feature.
+        variance: $\sigma^2$, the value at distance zero.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail.kernels import RBF
+        >>> RBF(length_scale=1.0).kernel(np.array([[0.0], [1.0]])).nngp.round(4)
+        array([[1.    , 0.6065],
+               [0.6065, 1.    ]])
+    """
+
+    length_scale: Any = eqx.field(default=1.0, converter=as_parameter)
+    variance: Any = eqx.field(default=1.0, converter=as_parameter)
+
+    def profile(self, squared):
+        return jnp.exp(-0.5 * squared)
+
+
+class Matern(Stationary):
+    r"""The Matern kernel of smoothness $\nu$, with scaled distance $r$ and $s = \sqrt{2\nu}\, r$.
+
+    It is $\sigma^2 e^{-s}$ for $\nu = 1/2$, $\sigma^2 (1 + s) e^{-s}$ for $\nu = 3/2$ and
+    $\sigma^2 (1 + s + s^2/3) e^{-s}$ for $\nu = 5/2$.
+
+    Args:
+        length_scale: a length (not squared), or a vector of them, one per feature.
+        variance: $\sigma^2$, the value at distance zero.
+        nu: smoothness: 0.5, 1.5 or 2.5.
+    """
+
+    length_scale: Any = eqx.field(default=1.0, converter=as_parameter)
+    variance: Any = eqx.field(default=1.0, converter=as_parameter)
+    nu: float = eqx.field(static=True, default=2.5)
+
+    def __check_init__(self):
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"nu must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
+
+    def profile(self, squared):
+        is_apart = squared > 0
+        s = math.sqrt(2 * self.nu) * jnp.where(is_apart, jnp.sqrt(jnp.where(is_apart, squared, 1)), 0)
+        polynomial = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s * s / 3}[self.nu]
+        return polynomial * jnp.exp(-s)
