@@ -21,7 +21,9 @@ Variance = Any  # a float, or an array of shape () or (features,); inside transf
 class Dense(LinearLeaf):
     r"""A fully connected layer, $W h + b$.
 
-    Weights are $N(0, \sigma_w^2 / \text{fan in})$, biases $N(0, \sigma_b^2)$. In the limit $\Sigma = \sigma_w^2 K + \sigma_b^2$ and $\Theta' = \Sigma + \sigma_w^2 \Theta$.
+    Weights are $N(0, \sigma_w^2 / \text{fan in})$, biases $N(0, \sigma_b^2)$.
+
+    In the limit $\Sigma = \sigma_w^2 K + \sigma_b^2$ and $\Theta' = \Sigma + \sigma_w^2 \Theta$.
 
     Args:
         weight_var: variance $\sigma_w^2$ of the weights times the fan-in. In the first layer it may be a

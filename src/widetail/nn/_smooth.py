@@ -133,7 +133,9 @@ class Exp(Activation):
 class Rbf(Activation):
     r"""$\sqrt2 \sin(\sqrt{2\gamma}\, x + \pi/4)$: random Fourier features.
 
-    The dual is $e^{-\gamma (k_{11} + k_{22} - 2 k_{12})}$. After one `Dense(weight_var=w)` on inputs with $d$ features this is the Gaussian kernel
+    The dual is $e^{-\gamma (k_{11} + k_{22} - 2 k_{12})}$.
+
+    After one `Dense(weight_var=w)` on inputs with $d$ features this is the Gaussian kernel
     $\exp(-\gamma w \|x - x'\|^2 / d)$.
 
     Args:
