@@ -26,8 +26,8 @@ from widetail._arrays import is_traced
 # Logarithm of a density on the line, up to a constant: (points, *batch) -> (points, *batch).
 LogDensity = Callable[[Float[Array, "points *batch"]], Float[Array, "points *batch"]]
 
-# Falls of the log density: the first sets the width of the bulk, the second ends the grid. It is far more than
-# the integral itself needs: the same nodes then serve the far tails of a predictive distribution.
+# Falls of the log density: the first sets the width of the bulk, the second ends the grid. It is far more
+# than the integral itself needs: the same nodes then serve the far tails of a predictive distribution.
 _DROPS = (1.0, 100.0)
 _SCAN = 2.0 ** np.arange(-3, 21)
 _DISTANCES = 2.0 ** np.arange(-24, 22)
@@ -204,9 +204,7 @@ def _reach(log_density: LogDensity, centre: Array, peak: Array) -> tuple[Array, 
     falls = jnp.stack(jnp.split(fall, 2), axis=1)
     drops = jnp.asarray(_DROPS, float).reshape((-1, 1) + (1,) * centre.ndim)
     fallen = falls[:, None] > drops
-    outer = jnp.minimum(
-        jnp.sum(jnp.cumprod(fallen[::-1].astype(float), axis=0), axis=0), len(distances) - 1.0
-    )
+    outer = jnp.minimum(jnp.sum(jnp.cumprod(fallen[::-1].astype(float), axis=0), axis=0), len(distances) - 1.0)
     outer = len(distances) - outer.astype(int)
     inner_fall, outer_fall = (
         _pick(jnp.broadcast_to(falls[:, None], fallen.shape), index)

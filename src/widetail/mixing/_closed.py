@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import gammaln
+from jax.scipy.special import betaln, gammaln
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from widetail.mixing._likelihoods import ScaledNoiseLikelihood, ScaleLikelihood, gaussian_log_factor
@@ -58,20 +58,20 @@ class ClosedPosterior(ScalePosterior):
         var = jnp.where(has_mean, mean, 0.0) ** 2 / (jnp.where(has_var, self.law.a, 3.0) - 2)
         return mean, jnp.where(has_var, var, jnp.where(has_mean, jnp.inf, jnp.nan))
 
-    def log_nodes(self) -> tuple[Float[Array, "nodes *batch"], Float[Array, "nodes *batch"]]:
+    def log_nodes(self, refine: int = 1) -> tuple[Array, Array]:
         """See `ScalePosterior`."""
         if isinstance(self.law, PointMass):
             log_scale = jnp.log(jnp.asarray(self.law.v, float))[None]
             return log_scale, jnp.zeros_like(log_scale)
         no_data = ScaledNoiseLikelihood(0.0, jnp.zeros(self.batch_shape))
-        integral = posterior_integral(self.law, no_data, nodes=_NODES)
+        integral = posterior_integral(self.law, no_data, nodes=_NODES * refine)
         return integral.points, integral.log_terms - integral.log_value
 
     def log_expected_gaussian(self, count: ArrayLike, quad: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePosterior`."""
         if isinstance(self.law, PointMass):
             return gaussian_log_factor(jnp.log(self.law.v), count, quad)
-        return _log_inverse_gamma_integral(self.law, 0.5 * jnp.asarray(count, float), 0.5 * quad)
+        return log_inverse_gamma_integral(self.law.a, self.law.b, 0.5 * jnp.asarray(count, float), 0.5 * quad)
 
 
 def closed_posterior(prior: ScalePrior, likelihood: ScaleLikelihood) -> ClosedPosterior | None:
@@ -80,19 +80,21 @@ def closed_posterior(prior: ScalePrior, likelihood: ScaleLikelihood) -> ClosedPo
     if isinstance(prior, PointMass):
         v = jnp.broadcast_to(prior.v, jnp.broadcast_shapes(jnp.shape(prior.v), likelihood.batch_shape))
         evidence = likelihood.log_prob_of_log(jnp.log(v)[None])[0]
-        return ClosedPosterior(PointMass(v), evidence, diagnostics)
+        return ClosedPosterior(law=PointMass(v), log_evidence=evidence, diagnostics=diagnostics)
     if isinstance(prior, InverseGamma) and isinstance(likelihood, ScaledNoiseLikelihood):
         half_count, half_quad = 0.5 * likelihood.count, 0.5 * likelihood.quad
         constant = half_count * math.log(2 * math.pi) + 0.5 * likelihood.log_det
-        evidence = _log_inverse_gamma_integral(prior, half_count, half_quad) - constant
+        evidence = log_inverse_gamma_integral(prior.a, prior.b, half_count, half_quad) - constant
         law = InverseGamma(prior.a + half_count, prior.b + half_quad)
-        return ClosedPosterior(law, evidence, diagnostics)
+        return ClosedPosterior(law=law, log_evidence=evidence, diagnostics=diagnostics)
     return None
 
 
-def _log_inverse_gamma_integral(prior: InverseGamma, half_count: Array, half_quad: Array) -> Array:
-    """Log of the expectation of scale**-half_count * exp(-half_quad / scale)."""
-    a, b = prior.a, prior.b
-    shape_terms = gammaln(a + half_count) - gammaln(a)
-    # log1p keeps the digits of a small residual beside a large b.
-    return shape_terms - half_count * jnp.log(b) - (a + half_count) * jnp.log1p(half_quad / b)
+@jax.jit
+def log_inverse_gamma_integral(a: Any, b: Any, half_count: Any, half_quad: Any) -> Array:
+    """Log of the expectation of scale**-half_count * exp(-half_quad / scale) for InverseGamma(a, b)."""
+    # betaln and log1p keep the digits of a small difference beside a large a or b.
+    counted = half_count > 0
+    h = jnp.where(counted, half_count, 1.0)
+    log_gamma_ratio = jnp.where(counted, gammaln(h) - betaln(a, h), 0.0)
+    return log_gamma_ratio - half_count * jnp.log(b) - (a + half_count) * jnp.log1p(half_quad / b)

@@ -30,16 +30,17 @@ def scale_posterior(
     Args:
         prior: prior of the readout variance.
         likelihood: what the data say about it; None for no data, the prior itself as mixing law.
-        method: "closed" (inverse gamma with scaled noise; point mass), "quadrature" (any prior with a density),
-            "importance" (weighted draws of the prior, for comparison), or "auto": closed where possible,
-            otherwise quadrature.
+        method: "closed" (inverse gamma with scaled noise; point mass), "quadrature" (any prior with a
+            density), "importance" (weighted draws of the prior, for comparison), or "auto": closed where
+            possible, otherwise quadrature.
         nodes: nodes of the quadrature. Outside of `jax.jit` they are doubled until it has converged.
         draws: draws of the importance sampler.
         key: random key of the importance sampler.
 
     Raises:
         ValueError: the method does not fit the prior, or the posterior does not exist (targets that are all
-            zero, with a prior that has much mass near zero). Inside of `jax.jit` the log evidence is then `inf`.
+            zero, with a prior that has much mass near zero). Inside of `jax.jit` the log evidence is then
+            `inf`.
 
     Example:
         >>> import widetail as wt
@@ -58,8 +59,8 @@ def scale_posterior(
             return closed
         if method == "closed":
             raise ValueError(
-                f"method='closed' needs an InverseGamma prior with noise inside the scale, or a PointMass prior, "
-                f"got {prior!r} with {type(likelihood).__name__}; use method='quadrature' or 'auto'."
+                f"method='closed' needs an InverseGamma prior with noise inside the scale, or a PointMass "
+                f"prior, got {prior!r} with {type(likelihood).__name__}; use method='quadrature' or 'auto'."
             )
     if method in ("auto", "quadrature"):
         if isinstance(prior, PointMass):
@@ -67,10 +68,6 @@ def scale_posterior(
         return quadrature_posterior(prior, likelihood, nodes)
     if method == "importance":
         if key is None:
-            raise ValueError(
-                "method='importance' needs a random key, got key=None; pass key=jax.random.key(0)."
-            )
+            raise ValueError("method='importance' needs a random key, got key=None; pass key=jax.random.key(0).")
         return importance_posterior(prior, likelihood, key, draws)
-    raise ValueError(
-        f"method must be 'auto', 'closed', 'quadrature' or 'importance', got {method!r}; 'auto' is exact."
-    )
+    raise ValueError(f"method must be 'auto', 'closed', 'quadrature' or 'importance', got {method!r}; 'auto' is exact.")

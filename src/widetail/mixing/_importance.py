@@ -52,9 +52,7 @@ class ImportancePosterior(ScalePosterior):
 
     def below_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePosterior`; a step function."""
-        draws = self.log_scales.reshape(
-            (-1,) + (1,) * (log_scale.ndim - len(self.batch_shape)) + self.batch_shape
-        )
+        draws = self.log_scales.reshape((-1,) + (1,) * (log_scale.ndim - len(self.batch_shape)) + self.batch_shape)
         weights = jnp.exp(self.log_weights).reshape(draws.shape)
         return jnp.sum(jnp.where(draws <= log_scale, weights, 0.0), axis=0)
 
@@ -84,7 +82,7 @@ class ImportancePosterior(ScalePosterior):
             jnp.where(has_var, var, jnp.where(has_mean, jnp.inf, jnp.nan)),
         )
 
-    def log_nodes(self) -> tuple[Float[Array, "nodes *batch"], Float[Array, "nodes *batch"]]:
+    def log_nodes(self, refine: int = 1) -> tuple[Array, Array]:
         """See `ScalePosterior`."""
         return jnp.asarray(self.log_scales, float), jnp.asarray(self.log_weights, float)
 
@@ -112,15 +110,22 @@ def importance_posterior(
     if not is_traced(log_weights):
         _warn_if_poor(diagnostics)
     evidence = log_total - jnp.log(float(draws))
-    return ImportancePosterior(prior, likelihood, scales, log_weights, evidence, diagnostics)
+    return ImportancePosterior(
+        prior=prior,
+        likelihood=likelihood,
+        log_scales=scales,
+        log_weights=log_weights,
+        log_evidence=evidence,
+        diagnostics=diagnostics,
+    )
 
 
 def _warn_if_poor(diagnostics: ScaleDiagnostics) -> None:
     ess, k = np.min(np.asarray(diagnostics.ess)), np.max(np.asarray(diagnostics.pareto_k))
     if ess < _RELIABLE_ESS or k > _RELIABLE_PARETO_K:
         warnings.warn(
-            f"importance sampling from the prior is poor: {diagnostics.nodes} draws are worth {ess:.1f}, and the "
-            f"Pareto-k of the weights is {k:.2f} (reliable below {_RELIABLE_PARETO_K}). "
+            f"importance sampling from the prior is poor: {diagnostics.nodes} draws are worth {ess:.1f}, and "
+            f"the Pareto-k of the weights is {k:.2f} (reliable below {_RELIABLE_PARETO_K}). "
             f"Use method='quadrature', which is exact and faster, or more draws.",
             ImportanceWarning,
             stacklevel=4,

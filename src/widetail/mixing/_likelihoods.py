@@ -94,8 +94,8 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
         eigenvalues: $\lambda_i$, of shape (n,); small negative ones, which are rounding, count as zero.
         noise_var: $s^2$, a number or of shape (n,), positive. Unequal noise of the rows is first divided out:
             the eigenvalues of $S^{-1/2} \bar K S^{-1/2}$, a noise of one, and $D \log|S|$ as `log_det`.
-        squares: $|\tilde Y_i|^2$ of the rotated targets $\tilde Y = U^\top Y$, summed over the outputs, of shape
-            (n,); or of shape (n, D), unsummed, when each output has its own scale.
+        squares: $|\tilde Y_i|^2$ of the rotated targets $\tilde Y = U^\top Y$, summed over the outputs, of
+            shape (n,); or of shape (n, D), unsummed, when each output has its own scale.
         outputs: D, how many outputs were summed in `squares`; 1 when each has its own scale.
         log_det: added to the log determinant.
 
@@ -121,8 +121,8 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
         rows, values = jnp.shape(self.squares), jnp.shape(self.eigenvalues)
         if len(values) != 1 or rows[:1] != values or len(rows) > 2:
             raise ValueError(
-                f"eigenvalues must have shape (n,) and squares shape (n,) or (n, D), got {values} and {rows}; "
-                f"pass the squared entries of U^T Y, one row for each eigenvalue."
+                f"eigenvalues must have shape (n,) and squares shape (n,) or (n, D), got {values} and "
+                f"{rows}; pass the squared entries of U^T Y, one row for each eigenvalue."
             )
 
     def log_prob_of_log(self, log_scale: Float[Array, "points *batch"]) -> Float[Array, "points *batch"]:
@@ -153,7 +153,7 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
 
 
 def gaussian_log_factor(log_scale: Array, count: Any, quad: Any) -> Array:
-    r"""$-\frac c2 \log\beta - \frac{q}{2\beta}$, finite and differentiable for every q from 0 to the largest."""
+    r"""$-\frac c2 \log\beta - \frac{q}{2\beta}$, finite and differentiable for q >= 0."""
     positive = quad > 0
     ratio = jnp.exp(jnp.log(jnp.where(positive, quad, 1.0)) - log_scale)
     # The second form is zero, and carries the derivative in q; beyond the clip its exponential overflows.
@@ -174,8 +174,8 @@ def _finite(name: str, value: Any) -> Any:
     array = np.asarray(value, np.float64)
     if not np.all(np.isfinite(array)):
         raise ValueError(
-            f"{name} must be finite, got {array}; the kernel matrix or the targets hold NaN or infinities, or the "
-            f"factorisation failed: check them, or add noise."
+            f"{name} must be finite, got {array}; the kernel matrix or the targets hold NaN or infinities, or "
+            f"the factorisation failed: check them, or add noise."
         )
     return array
 

@@ -9,8 +9,9 @@ from jaxtyping import Array, Float
 def pareto_k(log_weights: Float[Array, "draws *batch"]) -> Float[Array, "*batch"]:
     """Shape of a generalised Pareto distribution fitted to the largest weights.
 
-    The estimator of Zhang and Stephens (2009), with the weakly informative prior and the number of largest weights
-    of Vehtari et al. (2024, Pareto smoothed importance sampling). Above 0.7 the weights have no useful mean.
+    The estimator of Zhang and Stephens (2009), with the weakly informative prior and the number of largest
+    weights of Vehtari et al. (2024, Pareto smoothed importance sampling). Above 0.7 the weights have no
+    useful mean.
     """
     draws = log_weights.shape[0]
     tail = max(5, math.ceil(min(0.2 * draws, 3 * math.sqrt(draws))))

@@ -1,6 +1,7 @@
 """The posterior of the readout variance by the trapezoidal rule, for any prior."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,18 +21,26 @@ _MOST_NODES = 4096
 _SAMPLING_NODES = 4096
 
 
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function of a prior and a likelihood for the priors that JAX can trace."""
+    jitted = jax.jit(function, static_argnames="nodes")
+
+    @functools.wraps(function)
+    def call(prior: ScalePrior, likelihood: ScaleLikelihood, *arguments: Any, nodes: int) -> Any:
+        run = jitted if prior.traceable else function
+        return run(prior, likelihood, *arguments, nodes=nodes)
+
+    return call
+
+
 class QuadraturePosterior(ScalePosterior):
     """A posterior known through its density: `prior` times `likelihood`, normalised by quadrature."""
 
     prior: ScalePrior
     likelihood: ScaleLikelihood
     integral: Integral
+    log_evidence: Any
     diagnostics: ScaleDiagnostics
-
-    @property
-    def log_evidence(self) -> Float[Array, "*batch"]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Log density of the data."""
-        return self.integral.log_value
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -46,20 +55,18 @@ class QuadraturePosterior(ScalePosterior):
 
     def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePosterior`."""
-        # The likelihood wants the points in front, in one axis.
-        extra = log_scale.ndim - len(self.batch_shape)
-        points = log_scale.reshape((-1, *log_scale.shape[max(extra, 0) :]))
-        density = _log_joint(self.prior, self.likelihood, points) - self.log_evidence
-        return density.reshape(jnp.broadcast_shapes(log_scale.shape, self.batch_shape))
+        shape = jnp.broadcast_shapes(log_scale.shape, self.batch_shape)
+        density = _flat_log_joint(self.prior, self.likelihood, jnp.broadcast_to(log_scale, shape))
+        return density - self.log_evidence
 
     def below_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePosterior`."""
-        log_below, log_above = self._run(_log_tails, log_scale)
+        log_below, log_above = _log_tails(self.prior, self.likelihood, log_scale, nodes=self._tail_nodes)
         return jax.nn.sigmoid(log_below - log_above)
 
     def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePosterior`."""
-        root = self._run(_log_quantile, self.integral, p)
+        root = _log_quantile(self.prior, self.likelihood, self.integral, p, nodes=self._tail_nodes)
         lower, upper = self.prior.log_bounds
         lowest = -jnp.inf if lower is None else lower
         highest = jnp.inf if upper is None else upper
@@ -68,33 +75,36 @@ class QuadraturePosterior(ScalePosterior):
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
         """See `ScalePosterior`."""
         uniform = jax.random.uniform(key, shape + self.batch_shape, dtype=float)
-        return self._run(_draw_log, self.integral, uniform)
+        return _draw_log(self.prior, self.likelihood, self.integral, uniform, nodes=_SAMPLING_NODES)
 
     def mean_and_var(self) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
         """See `ScalePosterior`."""
-        mean, var = self._run(_mean_and_var, self.integral)
+        mean, var = _mean_and_var(self.prior, self.likelihood, self.integral, nodes=self._tail_nodes)
         has_mean, has_var = exists(1.0, self.tail_index), exists(2.0, self.tail_index)
         return (
             jnp.where(has_mean, mean, jnp.inf),
             jnp.where(has_var, var, jnp.where(has_mean, jnp.inf, jnp.nan)),
         )
 
-    def log_nodes(self) -> tuple[Float[Array, "nodes *batch"], Float[Array, "nodes *batch"]]:
+    def log_nodes(self, refine: int = 1) -> tuple[Array, Array]:
         """See `ScalePosterior`."""
-        return self.integral.points, self.integral.log_terms - self.integral.log_value
+        points, log_terms = self.integral.points, self.integral.log_terms
+        if refine > 1:
+            nodes = refine * self.diagnostics.nodes
+            points, log_terms = _refined(self.prior, self.likelihood, self.integral, nodes=nodes)
+        return points, jax.nn.log_softmax(log_terms, axis=0)
 
     def log_expected_gaussian(self, count: ArrayLike, quad: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePosterior`."""
         count = jnp.asarray(count, float)
-        solve = _log_expected_gaussian if self.prior.traceable else _log_expected_gaussian.__wrapped__
         quad = jnp.asarray(quad, float)
-        return solve(self.prior, self.likelihood, self.integral, count, quad, nodes=self.diagnostics.nodes)
+        nodes = self.diagnostics.nodes
+        return _log_expected_gaussian(self.prior, self.likelihood, self.integral, count, quad, nodes=nodes)
 
-    def _run(self, function: Any, *arguments: Any) -> Any:
-        """Compiled where the prior allows it."""
-        function = function if self.prior.traceable else function.__wrapped__
-        # A tail, cut at its steepest point, needs more nodes than the whole.
-        return function(self.prior, self.likelihood, *arguments, nodes=max(256, self.diagnostics.nodes))
+    @property
+    def _tail_nodes(self) -> int:
+        """A tail, cut at its steepest point, needs more nodes than the whole; so do high moments."""
+        return max(256, self.diagnostics.nodes)
 
 
 def quadrature_posterior(prior: ScalePrior, likelihood: ScaleLikelihood, nodes: int) -> QuadraturePosterior:
@@ -106,13 +116,13 @@ def quadrature_posterior(prior: ScalePrior, likelihood: ScaleLikelihood, nodes: 
             nodes *= 2
             integral = posterior_integral(prior, likelihood, nodes=nodes)
     diagnostics = ScaleDiagnostics("quadrature", nodes, error=integral.coarse_gap)
-    return QuadraturePosterior(prior, likelihood, integral, diagnostics)
-
-
-def posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes: int) -> Integral:
-    """Prior times likelihood, integrated over the logarithm of the readout variance."""
-    solve = _posterior_integral if prior.traceable else _posterior_integral.__wrapped__
-    return solve(prior, likelihood, nodes=nodes)
+    return QuadraturePosterior(
+        prior=prior,
+        likelihood=likelihood,
+        integral=integral,
+        log_evidence=integral.log_value,
+        diagnostics=diagnostics,
+    )
 
 
 def _check_proper(prior: ScalePrior, likelihood: ScaleLikelihood, integral: Integral) -> None:
@@ -120,8 +130,8 @@ def _check_proper(prior: ScalePrior, likelihood: ScaleLikelihood, integral: Inte
         return
     if bool(jnp.any(integral.placement.empty)):
         raise ValueError(
-            f"prior and data contradict each other beyond float64: {prior!r} gives no probability to a readout "
-            f"variance near {jnp.exp(likelihood.log_peak)}, which the targets ask for; "
+            f"prior and data contradict each other beyond float64: {prior!r} gives no probability to a "
+            f"readout variance near {jnp.exp(likelihood.log_peak)}, which the targets ask for; "
             f"widen the prior or rescale the targets."
         )
     raise ValueError(
@@ -142,8 +152,9 @@ def _hull(*points: Any) -> tuple[Array, Array]:
     return jnp.nanmin(stacked, axis=0), jnp.nanmax(stacked, axis=0)
 
 
-@functools.partial(jax.jit, static_argnames="nodes")
-def _posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes: int) -> Integral:
+@_compiled
+def posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes: int) -> Integral:
+    """Prior times likelihood, integrated over the logarithm of the readout variance."""
     middle = jnp.broadcast_to(
         jnp.asarray(prior.log_middle, float),
         jnp.broadcast_shapes(jnp.shape(prior.log_middle), likelihood.batch_shape),
@@ -157,7 +168,7 @@ def _mode(integral: Integral) -> Array:
     return jax.lax.stop_gradient(jnp.take_along_axis(integral.points, best[None], axis=0)[0])
 
 
-@functools.partial(jax.jit, static_argnames="nodes")
+@_compiled
 def _log_expected_gaussian(
     prior: ScalePrior,
     likelihood: ScaleLikelihood,
@@ -183,10 +194,8 @@ def _flat_log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, t: Array) ->
     return _log_joint(prior, likelihood, flat).reshape(t.shape)
 
 
-@functools.partial(jax.jit, static_argnames="nodes")
-def _log_tails(
-    prior: ScalePrior, likelihood: ScaleLikelihood, t: Array, *, nodes: int
-) -> tuple[Array, Array]:
+@_compiled
+def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Array, *, nodes: int) -> tuple[Array, Array]:
     lower, upper = prior.log_bounds
     batch = jnp.broadcast_shapes(jnp.shape(prior.log_middle), likelihood.batch_shape)
     t = jnp.broadcast_to(t, jnp.broadcast_shapes(t.shape, batch))
@@ -203,15 +212,14 @@ def _log_tails(
     return jnp.where(nothing_below, -jnp.inf, log_below), jnp.where(nothing_above, -jnp.inf, log_above)
 
 
-@functools.partial(jax.jit, static_argnames="nodes")
+@_compiled
 def _log_quantile(
     prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, p: Array, *, nodes: int
 ) -> Array:
     shape = jnp.broadcast_shapes(p.shape, posterior.log_value.shape)
-    tails = _log_tails if prior.traceable else _log_tails.__wrapped__
 
     def value_and_slope(t: Array) -> tuple[Array, Array]:
-        log_below, log_above = tails(prior, likelihood, t, nodes=nodes)
+        log_below, log_above = _log_tails(prior, likelihood, t, nodes=nodes)
         log_total = jnp.logaddexp(log_below, log_above)
         log_slope = _flat_log_joint(prior, likelihood, t) + log_total - log_below - log_above
         return log_below - log_above - (jnp.log(p) - jnp.log1p(-p)), jnp.exp(log_slope)
@@ -222,7 +230,7 @@ def _log_quantile(
     return increasing_root(value_and_slope, first, last, mode, traceable=prior.traceable)
 
 
-@functools.partial(jax.jit, static_argnames="nodes")
+@_compiled
 def _mean_and_var(
     prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int
 ) -> tuple[Array, Array]:
@@ -238,20 +246,22 @@ def _mean_and_var(
     return jnp.exp(log_mean), jnp.sum(jnp.where(weights > 0, weights * spread, 0.0), axis=0)
 
 
-@functools.partial(jax.jit, static_argnames="nodes")
+@_compiled
+def _refined(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int) -> tuple[Array, Array]:
+    """The points and log terms of the same integral on another number of nodes."""
+    points, log_weights = posterior.placement.grid(nodes, prior.log_bounds)
+    return points, _log_joint(prior, likelihood, points) + log_weights
+
+
+@_compiled
 def _draw_log(
-    prior: ScalePrior,
-    likelihood: ScaleLikelihood,
-    posterior: Integral,
-    uniform: Array,
-    *,
-    nodes: int,  # noqa: ARG001
+    prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, uniform: Array, *, nodes: int
 ) -> Array:
-    points, log_weights = posterior.placement.grid(_SAMPLING_NODES, prior.log_bounds)
-    terms = jnp.exp(_log_joint(prior, likelihood, points) + log_weights - posterior.log_value)
+    points, log_terms = _refined(prior, likelihood, posterior, nodes=nodes)
+    terms = jnp.exp(log_terms - posterior.log_value)
     below = jnp.cumsum(terms, axis=0) - 0.5 * terms
     batch = posterior.log_value.shape
     flat_uniform = uniform.reshape((-1, *batch)).reshape((-1, max(1, below[0].size)))
-    flat_below, flat_points = (table.reshape((_SAMPLING_NODES, -1)) for table in (below, points))
+    flat_below, flat_points = (table.reshape((nodes, -1)) for table in (below, points))
     draws = jax.vmap(jnp.interp, in_axes=1, out_axes=1)(flat_uniform, flat_below, flat_points)
     return draws.reshape(uniform.shape)

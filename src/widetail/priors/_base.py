@@ -46,9 +46,7 @@ class ScalePrior(eqx.Module):
         """The value below which the readout variance lies with probability `p`."""
         p = jnp.asarray(p, float)
         if not is_traced(p) and not np.all((p >= 0) & (p <= 1)):
-            raise ValueError(
-                f"quantile: p must lie in [0, 1], got {show(p)}; pass a probability, not a percentage."
-            )
+            raise ValueError(f"quantile: p must lie in [0, 1], got {show(p)}; pass a probability, not a percentage.")
         return jnp.exp(_log_quantile(self, p) if self.traceable else self.log_quantile(p))
 
     @double_precision

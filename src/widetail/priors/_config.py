@@ -13,8 +13,7 @@ from widetail.priors._log_normal import LogNormal
 from widetail.priors._point_mass import PointMass
 
 _FAMILIES = {
-    family.__name__: family
-    for family in (InverseGamma, BurrXII, LogNormal, Gamma, HalfCauchy, BetaPrime, PointMass)
+    family.__name__: family for family in (InverseGamma, BurrXII, LogNormal, Gamma, HalfCauchy, BetaPrime, PointMass)
 }
 
 

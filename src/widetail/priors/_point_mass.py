@@ -42,7 +42,7 @@ class PointMass(ScalePrior):
         """See `ScalePrior`."""
         return jnp.zeros_like(p) + jnp.log(self.v)
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:  # noqa: ARG002
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
         """See `ScalePrior`."""
         return jnp.broadcast_to(jnp.log(self.v), shape + jnp.shape(self.v))
 

@@ -202,9 +202,7 @@ class NumpyroPrior(ScalePrior):
     def expectation(self) -> Float[Array, "..."]:
         """See `ScalePrior`."""
         middle = jnp.asarray(self.log_middle, float)
-        tilted = integrate(
-            lambda t: t + self.log_prob_of_log(t), (middle, middle), _INTEGRAL_NODES, self.log_bounds
-        )
+        tilted = integrate(lambda t: t + self.log_prob_of_log(t), (middle, middle), _INTEGRAL_NODES, self.log_bounds)
         return jnp.where(self.tail_index > 1, jnp.exp(tilted.log_value), jnp.inf)
 
     def to_config(self) -> dict[str, Any]:

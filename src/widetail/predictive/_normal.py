@@ -1,0 +1,70 @@
+"""The normal predictive distribution."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+from jax.scipy.special import ndtr, ndtri
+from jaxtyping import Array
+
+from widetail.mixing import gaussian_log_factor
+from widetail.predictive._elliptical import Elliptical, as_double, checked_location
+from widetail.predictive._matrix import LazyMatrix
+
+
+class Normal(Elliptical):
+    r"""$y_d \sim \mathcal N(\mathrm{loc}_d, \beta V)$, outputs independent.
+
+    Args:
+        loc: means, of shape (m,) or (m, D).
+        dispersion: diagonal of V, of shape (m,).
+        matrix: V itself, or a function without arguments that returns it, called when first needed; only
+            `joint_log_prob` and `sample` need it.
+        scale: $\beta$, a number or one for each output.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail import predictive
+        >>> dist = predictive.Normal(np.zeros(3), np.ones(3))
+        >>> dist.interval(0.95)[1].round(2).tolist()
+        [1.96, 1.96, 1.96]
+    """
+
+    loc: Any
+    dispersion: Any
+    matrix: LazyMatrix
+    scale: Any
+
+    def __init__(self, loc: Any, dispersion: Any, matrix: Any = None, scale: Any = 1.0):
+        self.loc, self.dispersion, self.matrix = checked_location("Normal", loc, dispersion, matrix)
+        self.scale = as_double(scale)
+
+    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix) -> "Normal":
+        return Normal(loc, dispersion, matrix, self.scale)
+
+    @property
+    def _law_shape(self) -> tuple[int, ...]:
+        return jnp.shape(self.scale)
+
+    def _standard_mean_exists(self) -> Array:
+        return jnp.ones(self._law_shape, bool)
+
+    def _standard_var(self) -> Array:
+        return jnp.asarray(self.scale, float)
+
+    def _standard_cdf(self, z: Array) -> Array:
+        return ndtr(z / jnp.sqrt(self.scale))
+
+    def _standard_quantile(self, p: Array) -> Array:
+        return jnp.sqrt(self.scale) * ndtri(p)
+
+    def _standard_crps(self, z: Array) -> Array:
+        x = z / jnp.sqrt(self.scale)
+        density = jnp.exp(-0.5 * x**2) / math.sqrt(2 * math.pi)
+        return jnp.sqrt(self.scale) * (x * (2 * ndtr(x) - 1) + 2 * density - 1 / math.sqrt(math.pi))
+
+    def _log_expected_gaussian(self, count: int, quad: Array) -> Array:
+        return gaussian_log_factor(jnp.log(self.scale), count, quad)
+
+    def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return jnp.broadcast_to(jnp.asarray(self.scale, float), shape + self._law_shape)

@@ -1,0 +1,131 @@
+"""The multivariate t predictive distribution."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import betainc, betaln, ndtri
+from jaxtyping import Array
+
+from widetail._roots import increasing_root
+from widetail.mixing import log_inverse_gamma_integral
+from widetail.predictive._elliptical import Elliptical, as_double, checked_location
+from widetail.predictive._matrix import LazyMatrix
+
+
+class StudentT(Elliptical):
+    r"""Multivariate t: $y_d \mid \beta \sim \mathcal N(\mathrm{loc}_d, \beta V)$ with $\beta \sim
+    \mathrm{InverseGamma}(\nu/2, s\nu/2)$; $\nu$ is `df`, s is `scale`.
+
+    The matrix $s V$ is the dispersion ("scale matrix"), not the covariance, which is $\nu/(\nu - 2)$ times that.
+    The mean exists for df > 1, the variance for df > 2; quantiles and densities always do.
+
+    Args:
+        df: degrees of freedom, a number or one for each output.
+        loc: location and median, of shape (m,) or (m, D).
+        dispersion: diagonal of V, of shape (m,).
+        matrix: V itself, or a function without arguments that returns it, called when first needed; only
+            `joint_log_prob` and `sample` need it.
+        scale: s, a number, or one for each output when each has a scale of its own.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail import predictive
+        >>> dist = predictive.StudentT(4.0, np.zeros(2), np.ones(2))
+        >>> dist.var.tolist()
+        [2.0, 2.0]
+    """
+
+    df: Any
+    loc: Any
+    dispersion: Any
+    matrix: LazyMatrix
+    scale: Any
+
+    def __init__(self, df: Any, loc: Any, dispersion: Any, matrix: Any = None, scale: Any = 1.0):
+        self.df = as_double(df)
+        self.loc, self.dispersion, self.matrix = checked_location("StudentT", loc, dispersion, matrix)
+        self.scale = as_double(scale)
+
+    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix) -> "StudentT":
+        return StudentT(self.df, loc, dispersion, matrix, self.scale)
+
+    @property
+    def _law_shape(self) -> tuple[int, ...]:
+        return jnp.broadcast_shapes(jnp.shape(self.df), jnp.shape(self.scale))
+
+    def _standard_mean_exists(self) -> Array:
+        return self.df > 1
+
+    def _standard_var(self) -> Array:
+        exists = self.df > 2
+        df = jnp.where(exists, self.df, 3.0)
+        return jnp.where(exists, self.scale * df / (df - 2), jnp.where(self.df > 1, jnp.inf, jnp.nan))
+
+    def _standard_cdf(self, z: Array) -> Array:
+        x = z / jnp.sqrt(self.scale)
+        tail = jnp.exp(_log_upper_tail(jnp.abs(x), self.df))
+        return jnp.where(x < 0, tail, 1 - tail)
+
+    def _standard_quantile(self, p: Array) -> Array:
+        return jnp.sqrt(self.scale) * _quantile(p, jnp.asarray(self.df, float))
+
+    def _standard_crps(self, z: Array) -> Array:
+        width = jnp.sqrt(self.scale)
+        return width * _crps(z / width, jnp.asarray(self.df, float))
+
+    def _log_expected_gaussian(self, count: int, quad: Array) -> Array:
+        a = 0.5 * self.df
+        return log_inverse_gamma_integral(a, a * self.scale, 0.5 * count, 0.5 * quad)
+
+    def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Array:
+        a = jnp.broadcast_to(0.5 * self.df, self._law_shape)
+        return jnp.exp(jnp.log(a * self.scale) - jax.random.loggamma(key, a, shape + a.shape, dtype=float))
+
+
+def _log_upper_tail(x: Array, df: Any) -> Array:
+    """Log probability of more than x >= 0, standard t."""
+    x, df = jnp.broadcast_arrays(x, df)
+    # Whichever incomplete beta function is the smaller has all its digits.
+    ratio = x * (x / df)
+    far = 0.5 * betainc(0.5 * df, 0.5 * jnp.ones_like(df), 1 / (1 + ratio))
+    near = 0.5 - 0.5 * betainc(0.5 * jnp.ones_like(df), 0.5 * df, ratio / (1 + ratio))
+    return jnp.log(jnp.where(x < 1, near, far))
+
+
+def _log_density(x: Array, df: Array) -> Array:
+    return -0.5 * (df + 1) * jnp.log1p(x * (x / df)) - 0.5 * jnp.log(df) - betaln(0.5 * df, 0.5 * jnp.ones_like(df))
+
+
+@jax.jit
+def _quantile(p: Array, df: Array) -> Array:
+    """Solved for the logarithm of the quantile, in the tail that p lies in."""
+    p, df = jnp.broadcast_arrays(p, df)
+    tail = jnp.where(p < 0.5, p, 1 - p)
+
+    def value_and_slope(log_x: Array) -> tuple[Array, Array]:
+        x = jnp.exp(log_x)
+        log_tail = _log_upper_tail(x, df)
+        return jnp.log(tail) - log_tail, jnp.exp(_log_density(x, df) + log_x - log_tail)
+
+    guess = jnp.log(jnp.maximum(-ndtri(tail), 1e-3))
+    log_x = increasing_root(value_and_slope, jnp.full_like(p, -700.0), jnp.full_like(p, 709.0), guess)
+    x = jnp.where(tail == 0.5, 0.0, jnp.where(tail == 0, jnp.inf, jnp.exp(log_x)))
+    return jnp.where(p < 0.5, -x, x)
+
+
+def _crps(z: Array, df: Array) -> Array:
+    """Standard t. The formula holds for df > 1/2, with a removable singularity at 1."""
+    offset = jnp.where(jnp.abs(df - 1) < 1e-5, 1e-5, 0.0)
+    both_sides = 0.5 * (_crps_away_from_one(z, df + offset) + _crps_away_from_one(z, df - offset))
+    return jnp.where(df > 0.5, both_sides, jnp.inf)
+
+
+def _crps_away_from_one(z: Array, df: Array) -> Array:
+    df = jnp.where(df > 0.5, df, 2.0)
+    z = jnp.abs(z)
+    centred = 1 - 2 * jnp.exp(_log_upper_tail(z, df))
+    half = 0.5 * jnp.ones_like(df)
+    spread = 2 * jnp.sqrt(df) / (df - 1) * jnp.exp(betaln(half, df - 0.5) - 2 * betaln(half, 0.5 * df))
+    density = jnp.exp(_log_density(z, df))
+    return z * centred + 2 * density * (df + z**2) / (df - 1) - spread
