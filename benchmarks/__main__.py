@@ -1,0 +1,37 @@
+import argparse
+import sys
+
+from benchmarks import kernels, memory  # noqa: F401  (they enter themselves into the registry)
+from benchmarks._registry import BENCHMARKS
+from benchmarks._report import Table, save
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed and memory against the peers.")
+    parser.add_argument("names", nargs="*", metavar="name", help="which benchmarks to run; all by default")
+    parser.add_argument("--list", action="store_true", help="name the benchmarks and stop")
+    parser.add_argument("--save", action="store_true", help="append the results to benchmarks/results/")
+    options = parser.parse_args()
+    if options.list:
+        for entry in BENCHMARKS.values():
+            print(f"{entry.name:12} {entry.summary}")
+        return 0
+    unknown = [name for name in options.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    is_reached = True
+    for name in options.names or BENCHMARKS:
+        print(f"\n{name}: {BENCHMARKS[name].summary}")
+        table, results = Table(), []
+        for result in BENCHMARKS[name].run():
+            table.add(result)
+            results.append(result)
+        table.end()
+        is_reached &= all(result.get("reached") != "NO" for result in results)
+        if options.save:
+            print(f"saved to {save(name, results)}")
+    return 0 if is_reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

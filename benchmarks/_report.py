@@ -1,0 +1,76 @@
+"""Printing results as a table and keeping them as JSON lines."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from benchmarks._registry import Result
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+class Table:
+    """Rows of text under the keys of the first row, printed as they come."""
+
+    def __init__(self):
+        self.widths: dict[str, int] = {}
+
+    def add(self, result: Result) -> None:
+        """Print one result, and the head before the first."""
+        cells = {key: _cell(value) for key, value in result.items()}
+        if list(cells) != list(self.widths):
+            self.widths = {key: max(len(key), len(cell), 56 if key == "case" else 8) for key, cell in cells.items()}
+            self._print(dict(zip(cells, cells, strict=True)))
+        self._print(cells)
+
+    def end(self) -> None:
+        """Say so when there was nothing."""
+        if not self.widths:
+            print("(nothing measured)")
+
+    def _print(self, cells: dict[str, str]) -> None:
+        line = "  ".join(
+            cell.ljust(self.widths[key]) if key == "case" else cell.rjust(self.widths[key])
+            for key, cell in cells.items()
+        )
+        print(line, flush=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def save(name: str, results: list[Result]) -> Path:
+    """Append one line per result, with the commit, the date, the machine and the versions."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.jsonl"
+    about = {
+        "commit": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain", "src") else ""),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {_processor()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "versions": {package: importlib.metadata.version(package) for package in ("widetail", "jax", "numpy")},
+    }
+    with path.open("a") as file:
+        for result in results:
+            file.write(json.dumps(about | result) + "\n")
+    return path.relative_to(ROOT)
+
+
+def _git(*arguments: str) -> str:
+    found = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())

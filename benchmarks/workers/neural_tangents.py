@@ -1,0 +1,79 @@
+"""neural-tangents answers."""
+
+import functools
+import json
+import math
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from neural_tangents import stax
+
+from benchmarks.workers._serve import memory, serve
+
+last: Any = None
+jax.config.update("jax_enable_x64", True)
+
+
+def layer(net: list[Any]) -> Any:
+    """A layer from its neutral description: [layer, arguments, *layers inside]."""
+    name, a, *inside = net
+    if name == "Sequential":
+        return stax.serial(*map(layer, inside))
+    if name in ("Parallel", "Residual"):
+        branches = [stax.Identity(), stax.serial(*map(layer, inside))] if name == "Residual" else map(layer, inside)
+        branches = list(branches)
+        join = stax.FanInConcat(-1) if a.get("combine") == "concatenate" else stax.FanInSum()
+        return stax.serial(stax.FanOut(len(branches)), stax.parallel(*branches), join)
+    if name in ("Dense", "Conv"):
+        scales = {"W_std": math.sqrt(a.get("weight_var", 1.0)), "b_std": math.sqrt(a.get("bias_var", 0.0)) or None}
+        if name == "Dense":
+            return stax.Dense(1, **scales)
+        return stax.Conv(1, a["window"], strides=a.get("strides"), padding=a.get("padding", "SAME"), **scales)
+    if name in ("AvgPool", "SumPool"):
+        strides = a.get("strides", a["window"])
+        return getattr(stax, name)(a["window"], strides=strides, padding=a.get("padding", "VALID"))
+    if name == "LeakyRelu":
+        return stax.LeakyRelu(a["negative_slope"])
+    if name == "Dropout":
+        return stax.Dropout(1 - a["rate"], mode="train")
+    if name in ("Sin", "Cos"):
+        return getattr(stax, name)(b=a.get("frequency", 1.0), c=a.get("phase", 0.0))
+    if name == "SelfAttention":
+        half, value_half = a["query_key_var"] ** 0.25, a["weight_var"] ** 0.25
+        return stax.GlobalSelfAttention(
+            1, 1, 1, 1, linear_scaling=True, W_key_std=half, W_query_std=half, W_value_std=value_half,
+            W_out_std=value_half, attention_mechanism="SOFTMAX",
+        )  # fmt: skip
+    return getattr(stax, name)(**a)
+
+
+@functools.lru_cache
+def compiled(description: str) -> Any:
+    """The kernel function of the body with a readout, under jit as its authors recommend."""
+    *_, kernel_fn = stax.serial(layer(json.loads(description)), stax.Dense(1, W_std=1.0, b_std=None))
+    return jax.jit(kernel_fn, static_argnames="get")
+
+
+def kernel(net: list[Any], x1: str, x2: str | None, get: str, dtype: str = "float64") -> dict[str, Any]:
+    global last
+    kernel_fn = compiled(json.dumps(net))
+    a, b = jax.numpy.asarray(np.load(x1), dtype), None if x2 is None else jax.numpy.asarray(np.load(x2), dtype)
+    last = None
+    before = memory("VmRSS")
+    start = time.perf_counter()
+    last = jax.block_until_ready(kernel_fn(a, b, get=("nngp", "ntk") if get == "both" else (get,)))
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "before": before, "peak": memory("VmHWM")}
+
+
+def values(path: str, rows: list[int] | None = None) -> dict[str, Any]:
+    """Save the last result, or some rows of it."""
+    chosen = slice(None) if rows is None else np.asarray(rows)
+    np.savez(path, **{name: np.asarray(k)[chosen] for name, k in last._asdict().items()})
+    return {}
+
+
+if __name__ == "__main__":
+    serve({"kernel": kernel, "values": values})
