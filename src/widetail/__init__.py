@@ -1,4 +1,19 @@
 """Infinitely wide Bayesian neural networks with heavy tails."""
 
 from widetail import kernels as kernels
+from widetail import mixing as mixing
 from widetail import nn as nn
+from widetail import predictive as predictive
+from widetail import priors as priors
+from widetail import process as process
+from widetail.priors import BetaPrime as BetaPrime
+from widetail.priors import BurrXII as BurrXII
+from widetail.priors import Gamma as Gamma
+from widetail.priors import HalfCauchy as HalfCauchy
+from widetail.priors import InverseGamma as InverseGamma
+from widetail.priors import LogNormal as LogNormal
+from widetail.priors import PointMass as PointMass
+from widetail.priors import ScalePrior as ScalePrior
+from widetail.process import IndependentNoise as IndependentNoise
+from widetail.process import ScaledNoise as ScaledNoise
+from widetail.process import ScaleMixture as ScaleMixture

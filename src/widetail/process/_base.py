@@ -1,0 +1,81 @@
+"""What every conditioned process offers."""
+
+import abc
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from widetail.kernels import Kernel
+from widetail.mixing import ScaleDiagnostics, ScalePosterior
+from widetail.predictive import Predictive
+from widetail.process._adapter import CallableKernel
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnostics:
+    """How a posterior was computed.
+
+    Attributes:
+        jitter: what had to be added to the diagonal of the covariance matrix; 0 if nothing.
+        scale: how the posterior of the readout variance was computed, and how accurately.
+    """
+
+    jitter: float
+    scale: ScaleDiagnostics
+
+
+class Posterior(abc.ABC):
+    """A process conditioned on data: holds the factorisation, predicts anywhere.
+
+    Calling it gives the predictive distribution of noisy targets y; `f` that of the noise-free function.
+
+    Attributes:
+        scale: posterior of the readout variance.
+        log_evidence: log density of the targets under the model, in nats.
+        diagnostics: jitter and accuracy.
+    """
+
+    scale: ScalePosterior
+    log_evidence: float
+    diagnostics: Diagnostics
+
+    def __call__(self, x_new: Any) -> Predictive:
+        """The predictive distribution of y at the rows of `x_new`."""
+        return self._predict(x_new, with_noise=True)
+
+    def f(self, x_new: Any) -> Predictive:
+        """The predictive distribution of the noise-free function at the rows of `x_new`."""
+        return self._predict(x_new, with_noise=False)
+
+    @abc.abstractmethod
+    def update(self, x: Any, y: Any, *, noise_weights: Any = None) -> "Posterior":
+        """The posterior with more rows; equal to conditioning on all of them at once."""
+
+    @abc.abstractmethod
+    def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive: ...
+
+
+def check_new(kernel: Kernel | CallableKernel, x: Any, x_new: Any) -> Any:
+    """New inputs with the dtype of the old ones; the kernel checks the rest."""
+    if not hasattr(x_new, "dtype"):
+        x_new = np.asarray(x_new)
+    if isinstance(kernel, Kernel) and x_new.dtype in (np.float32, np.float64) and x_new.dtype != x.dtype:
+        x_new = x_new.astype(x.dtype)
+    return x_new
+
+
+def as_double(matrix: Any) -> np.ndarray:
+    """A kernel matrix in the precision of factorisations, writable."""
+    matrix = np.asarray(matrix)
+    return matrix if matrix.dtype == np.float64 and matrix.flags.writeable else np.array(matrix, dtype=np.float64)
+
+
+def two_dimensional(y: np.ndarray) -> np.ndarray:
+    """Targets with an axis of outputs."""
+    return y[:, None] if y.ndim == 1 else y
+
+
+def like_targets(values: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(..., outputs) without its last axis when the targets had none."""
+    return values[..., 0] if y.ndim == 1 else values

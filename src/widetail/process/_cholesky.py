@@ -1,0 +1,115 @@
+"""The Cholesky factor that everything else reuses."""
+
+import dataclasses
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+
+# Relative to the mean of the diagonal. Beyond the last one the model, not rounding, is at fault.
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
+ROWS_PER_COPY = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class CholeskyFactor:
+    """The lower factor of a positive definite matrix; the strict upper triangle of `lower` is not used.
+
+    Attributes:
+        lower: shape (n, n), in Fortran order.
+        jitter: what had to be added to the diagonal, 0 if nothing.
+    """
+
+    lower: np.ndarray
+    jitter: float
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> "CholeskyFactor":
+        """Factor a symmetric matrix in place: `matrix` is overwritten.
+
+        LAPACK writes one triangle only, so that the other one and a copy of the diagonal are enough to start
+        again with more jitter: the memory is that of the matrix.
+        """
+        work = matrix.T if matrix.flags.c_contiguous else np.asfortranarray(matrix)
+        diagonal = np.diagonal(work).copy()
+        scale = float(np.mean(np.abs(diagonal)))
+        for relative in JITTERS:
+            if relative:
+                _restore(work, diagonal + relative * scale)
+            lower, failed = scipy.linalg.lapack.dpotrf(work, lower=1, clean=0, overwrite_a=1)
+            if not failed:
+                return cls(lower, relative * scale)
+        _restore(work, diagonal)
+        raise np.linalg.LinAlgError(
+            f"The {len(work)} x {len(work)} covariance matrix is not positive definite: its smallest eigenvalue is about "
+            f"{_smallest_eigenvalue(work):.3g}, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) did not "
+            f"help. Use more observation noise, drop repeated rows, or, with a kernel of your own, check that it is "
+            f"symmetric and positive semi-definite."
+        )
+
+    def solve_lower(self, b: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
+        """Solve L v = b."""
+        return scipy.linalg.solve_triangular(self.lower, b, lower=True, overwrite_b=overwrite, check_finite=False)
+
+    def solve_upper(self, b: np.ndarray) -> np.ndarray:
+        """Solve L^T v = b."""
+        return scipy.linalg.solve_triangular(self.lower, b, lower=True, trans="T", check_finite=False)
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """Solve L L^T v = b."""
+        return scipy.linalg.cho_solve((self.lower, True), b, check_finite=False)
+
+    def log_det(self) -> float:
+        """Log determinant of the factored matrix."""
+        return 2.0 * float(np.sum(np.log(np.diagonal(self.lower))))
+
+    def inverse(self) -> np.ndarray:
+        """The inverse of the factored matrix, both triangles; for gradients, not for solving."""
+        inverse, failed = scipy.linalg.lapack.dpotri(self.lower, lower=1)
+        assert not failed
+        _mirror_lower(inverse)
+        return inverse
+
+    def extend(self, off_diagonal: np.ndarray, corner: np.ndarray) -> "CholeskyFactor":
+        """The factor of the matrix with m rows more: `off_diagonal` (n, m) and `corner` (m, m) of it.
+
+        Costs n^2 m instead of n^3 / 3.
+        """
+        n, m = off_diagonal.shape
+        below = self.solve_lower(off_diagonal)
+        schur = CholeskyFactor.of(corner + self.jitter * np.eye(m) - below.T @ below)
+        lower = np.zeros((n + m, n + m), order="F")
+        lower[:n, :n] = self.lower
+        lower[n:, :n] = below.T
+        lower[n:, n:] = schur.lower
+        return CholeskyFactor(lower, max(self.jitter, schur.jitter))
+
+
+def _restore(work: np.ndarray, diagonal: np.ndarray) -> None:
+    """Put the matrix back together from its strict upper triangle and a diagonal."""
+    for start in range(0, len(work), ROWS_PER_COPY):
+        stop = start + ROWS_PER_COPY
+        block = work[start:stop, start:]
+        square = block[:, :ROWS_PER_COPY]
+        upper = np.triu(square[:, : len(square)], 1)
+        work[start:stop, start : start + len(square)] = upper + upper.T
+        work[start + len(square) :, start:stop] = work[start:stop, start + len(square) :].T
+    np.fill_diagonal(work, diagonal)
+
+
+def _mirror_lower(work: np.ndarray) -> None:
+    """Copy the lower triangle to the upper one, block by block."""
+    for start in range(0, len(work), ROWS_PER_COPY):
+        stop = min(start + ROWS_PER_COPY, len(work))
+        square = work[start:stop, start:stop]
+        work[start:stop, start:stop] = np.tril(square) + np.tril(square, -1).T
+        work[start:stop, stop:] = work[stop:, start:stop].T
+
+
+def _smallest_eigenvalue(matrix: np.ndarray) -> float:
+    if len(matrix) <= 512:
+        return float(scipy.linalg.eigvalsh(matrix)[0])
+    try:
+        return float(scipy.sparse.linalg.eigsh(matrix, k=1, which="SA", return_eigenvectors=False, tol=1e-2)[0])
+    except scipy.sparse.linalg.ArpackNoConvergence:
+        return float("nan")

@@ -1,0 +1,147 @@
+"""Exact posterior with the noise outside of the scale: one eigendecomposition."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from widetail.kernels import Kernel
+from widetail.mixing import IndependentNoiseLikelihood, ScalePosterior, scale_posterior
+from widetail.predictive import Normal, NormalMixture, Predictive
+from widetail.priors import ScalePrior
+from widetail.process._adapter import CallableKernel
+from widetail.process._base import Diagnostics, Posterior, as_double, check_new, like_targets, two_dimensional
+from widetail.process._options import Inference
+from widetail.process._targets import check_noise_weights, check_targets
+
+# Nodes of the scale that weigh less than this change no digit of a predictive.
+NEGLIGIBLE_LOG_WEIGHT = -45.0
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class IndependentPosterior(Posterior):
+    r"""Posterior of $Y_d \mid \beta \sim N(0, \beta \bar K + S)$, $S = s^2 W$, $\beta \sim$ prior.
+
+    With $S^{-1/2} \bar K S^{-1/2} = U \Lambda U^\top$ everything is diagonal in U for every $\beta$ at once.
+    """
+
+    kernel: Kernel | CallableKernel
+    prior: ScalePrior
+    noise: float
+    inference: Inference
+    x: Any
+    y: np.ndarray
+    noise_weights: np.ndarray
+    eigenvalues: np.ndarray
+    vectors: np.ndarray
+    rotated: np.ndarray  # U^T S^{-1/2} Y, shape (n, outputs)
+    scale: ScalePosterior
+    log_evidence: float
+
+    @classmethod
+    def condition(
+        cls,
+        kernel: Kernel | CallableKernel,
+        prior: ScalePrior,
+        noise: float,
+        inference: Inference,
+        x: Any,
+        y: np.ndarray,
+        noise_weights: np.ndarray | None,
+    ) -> "IndependentPosterior":
+        """Diagonalise the kernel and condition the scale on the targets."""
+        weights = np.ones(len(y)) if noise_weights is None else noise_weights
+        matrix = as_double(kernel.kernel(x, get="nngp").nngp)
+        return cls._from_matrix(kernel, prior, noise, inference, x, y, weights, matrix)
+
+    @classmethod
+    def _from_matrix(cls, kernel, prior, noise, inference, x, y, weights, matrix) -> "IndependentPosterior":
+        root = np.sqrt(noise * weights)
+        matrix /= root[:, None]
+        matrix /= root
+        eigenvalues, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
+        eigenvalues = _without_rounding(eigenvalues)
+        targets = two_dimensional(y)
+        rotated = vectors.T @ (targets / root[:, None])
+        squares = rotated**2
+        log_det = 2 * np.sum(np.log(root))
+        if inference.per_output:
+            likelihood = IndependentNoiseLikelihood(eigenvalues, 1.0, squares, 1, log_det)
+        else:
+            outputs = targets.shape[1]
+            likelihood = IndependentNoiseLikelihood(eigenvalues, 1.0, squares.sum(1), outputs, outputs * log_det)
+        scale = scale_posterior(prior, likelihood, inference.method, **inference.options)
+        evidence = float(np.sum(scale.log_evidence))
+        return cls(kernel, prior, noise, inference, x, y, weights, eigenvalues, vectors, rotated, scale, evidence)
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """No jitter is ever needed: the noise is positive."""
+        return Diagnostics(0.0, self.scale.diagnostics)
+
+    def update(self, x: Any, y: Any, *, noise_weights: Any = None) -> "IndependentPosterior":
+        """The posterior with more rows. Old kernel values are reused; the eigendecomposition is made anew."""
+        x = check_new(self.kernel, self.x, x)
+        corner = as_double(self.kernel.kernel(x, get="nngp").nngp)
+        y = check_targets(x, y)
+        if y.shape[1:] != self.y.shape[1:]:
+            raise ValueError(
+                f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
+            )
+        fresh = check_noise_weights(noise_weights, len(x))
+        weights = np.concatenate([self.noise_weights, np.ones(len(x)) if fresh is None else fresh])
+        root = np.sqrt(self.noise * self.noise_weights)
+        old = (self.vectors * self.eigenvalues) @ self.vectors.T * root[:, None] * root
+        cross = as_double(self.kernel.kernel(self.x, x, get="nngp").nngp)
+        matrix = np.block([[old, cross], [cross.T, corner]])
+        joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
+        return self._from_matrix(
+            self.kernel, self.prior, self.noise, self.inference, joined, np.concatenate([self.y, y]), weights, matrix
+        )
+
+    def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
+        x_new = check_new(self.kernel, self.x, x_new)
+        root = np.sqrt(self.noise * self.noise_weights)
+        cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp) / root
+        cross = cross @ self.vectors  # (m, n), in the eigenvectors
+        own = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64)
+        extra = self.noise if with_noise else 0.0
+        scales, log_weights = (np.asarray(part) for part in self.scale.nodes())
+        if not self.inference.per_output:
+            keep = log_weights > NEGLIGIBLE_LOG_WEIGHT
+            scales, log_weights = scales[keep], log_weights[keep]
+        per_scale = scales.reshape(scales.shape[0], -1)  # (nodes, 1) or (nodes, outputs)
+        gain = per_scale[..., None] / (per_scale[..., None] * self.eigenvalues + 1)  # (nodes, 1 or outputs, n)
+        outputs = self.rotated.shape[1]
+        weights = np.broadcast_to(gain, (len(scales), outputs, len(self.y))) * self.rotated.T
+        location = np.einsum("mn,jdn->jmd", cross, weights, optimize=True)
+        reduction = np.einsum("mn,jdn->jmd", cross**2, gain, optimize=True)
+        dispersion = np.maximum(own[:, None] - reduction, 0.0) * per_scale[:, None, :] + extra
+        if not self.inference.per_output:
+            dispersion = dispersion[..., 0]
+
+        def matrix(node: int) -> np.ndarray:
+            reduced = np.einsum("mn,dn,kn->dmk", cross, gain[node], cross, optimize=True)
+            covariance = as_double(self.kernel.kernel(x_new, get="nngp").nngp) - reduced
+            covariance = covariance * per_scale[node][:, None, None] + extra * np.eye(len(own))
+            return covariance if self.inference.per_output else covariance[0]
+
+        location = like_targets(location, self.y)
+        if len(scales) == 1 and not self.inference.per_output:
+            return Normal(location[0], dispersion[0], lambda: matrix(0))
+        if self.inference.per_output and self.y.ndim == 1:
+            log_weights, dispersion = log_weights.reshape(len(scales)), dispersion[..., 0]
+            return NormalMixture(log_weights, location, dispersion, lambda j: matrix(j)[0], self.scale.tail_index)
+        return NormalMixture(log_weights, location, dispersion, matrix, self.scale.tail_index)
+
+
+def _without_rounding(eigenvalues: np.ndarray) -> np.ndarray:
+    """Clip what is negative by rounding; refuse what is negative for other reasons."""
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    if smallest < -1e-6 * max(largest, np.finfo(float).tiny):
+        raise np.linalg.LinAlgError(
+            f"The kernel matrix is not positive semi-definite: its smallest eigenvalue is {smallest:.3g}, its largest "
+            f"{largest:.3g}. With a kernel of your own, check that it is symmetric and positive semi-definite."
+        )
+    return np.maximum(eigenvalues, 0.0)

@@ -1,0 +1,160 @@
+"""Scale mixtures of wide-network Gaussian processes."""
+
+import math
+from typing import Any, get_args
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from widetail.kernels import Kernel
+from widetail.mixing import Method, scale_posterior
+from widetail.predictive import Predictive, from_scale
+from widetail.priors import InverseGamma, ScalePrior
+from widetail.process._adapter import CallableKernel, as_kernel
+from widetail.process._base import Posterior, as_double
+from widetail.process._independent import IndependentPosterior
+from widetail.process._noise import IndependentNoise, Noise, ScaledNoise
+from widetail.process._options import Inference, ScaleSharing
+from widetail.process._scaled import ScaledPosterior
+from widetail.process._targets import check_noise_weights, check_targets
+from widetail.process._trained import Layers, Readout, TrainedLimit
+
+
+class ScaleMixture(eqx.Module):
+    r"""A wide network whose readout variance $\beta$ has a prior: $f \mid \beta \sim GP(0, \beta \bar K)$, $\beta \sim H$.
+
+    An inverse-gamma prior gives a Student-t process, a point mass the plain NNGP, any other prior its own scale
+    mixture. Posteriors are exact and cost what a Gaussian process costs.
+
+    A scale mixture learns how wide predictions should be; its location is that of the Gaussian process, so it is
+    not by itself robust to outliers in y.
+
+    Args:
+        kernel: a network of `widetail.nn`, a kernel of `widetail.kernels`, or any function `k(x1, x2)` that returns
+            a matrix.
+        prior: prior of the readout variance.
+        noise: `ScaledNoise` (inside the scale, conjugate) or `IndependentNoise` (outside of it).
+        scale_sharing: "shared" (one readout variance for all outputs) or "per_output".
+
+    Example:
+        >>> import numpy as np
+        >>> import widetail as wt
+        >>> from widetail import nn
+        >>> net = nn.mlp(depth=2, activation="erf")
+        >>> process = wt.ScaleMixture(net, prior=wt.InverseGamma(2.0, 2.0), noise=wt.ScaledNoise(1e-2))
+        >>> x = np.linspace(-1.0, 1.0, 20)[:, None]
+        >>> posterior = process.posterior(x, np.sin(3.0 * x[:, 0]))
+        >>> posterior(np.array([[0.5]])).mean.round(1)
+        array([1.])
+    """
+
+    kernel: Kernel | CallableKernel
+    prior_scale: ScalePrior
+    noise: Noise
+    scale_sharing: ScaleSharing = eqx.field(static=True)
+
+    def __init__(
+        self,
+        kernel: Any,
+        prior: ScalePrior | None = None,
+        noise: Noise | None = None,
+        *,
+        scale_sharing: ScaleSharing = "shared",
+    ):
+        self.kernel = as_kernel(kernel)
+        self.prior_scale = InverseGamma(2.0, 2.0) if prior is None else prior
+        self.noise = ScaledNoise() if noise is None else noise
+        self.scale_sharing = scale_sharing
+        if not isinstance(self.prior_scale, ScalePrior):
+            raise ValueError(
+                f"prior must be a prior of widetail, such as wt.InverseGamma(2.0, 2.0); got {prior!r}. "
+                f"Wrap a scipy or numpyro distribution with wt.ScalePrior.wrap."
+            )
+        if not isinstance(self.noise, (ScaledNoise, IndependentNoise)):
+            raise ValueError(f"noise must be wt.ScaledNoise(...) or wt.IndependentNoise(...); got {noise!r}.")
+        if scale_sharing not in get_args(ScaleSharing):
+            raise ValueError(f"scale_sharing must be 'shared' or 'per_output'; got {scale_sharing!r}.")
+
+    def prior(self, x: Any) -> Predictive:
+        """The law of the network's output at initialisation, at the rows of `x` (theorem 3.1)."""
+        scale = scale_posterior(self.prior_scale)
+        diagonal = np.asarray(self.kernel.diagonal(x, get="nngp").nngp, dtype=np.float64)
+        return from_scale(
+            scale, np.zeros(len(diagonal)), diagonal, lambda: as_double(self.kernel.kernel(x, get="nngp").nngp)
+        )
+
+    def posterior(
+        self,
+        x: Any,
+        y: Any,
+        method: Method = "auto",
+        *,
+        noise_weights: Any = None,
+        key: PRNGKeyArray | Array | None = None,
+        nodes: int = 64,
+        draws: int = 1000,
+    ) -> Posterior:
+        """Condition on observations.
+
+        Costs one n x n kernel, one factorisation of it (n^3 / 3 operations with `ScaledNoise`, about ten times
+        that with `IndependentNoise`) and its memory; the posterior of the scale costs next to nothing.
+
+        Args:
+            x: inputs, rows first.
+            y: targets, shape (n,) or (n, outputs), in any units that the prior of the scale is meant for.
+            method: how the scale is inferred: "closed", "quadrature", "importance" (with `key`), or "auto".
+            noise_weights: factors of the noise variance, one per row.
+            key: random key, for method="importance".
+            nodes: nodes of the quadrature.
+            draws: draws of the importance sampler.
+        """
+        y = check_targets(x, y)
+        weights = check_noise_weights(noise_weights, len(y))
+        options = {"nodes": nodes, "draws": draws, "key": key}
+        inference = Inference(method, self.scale_sharing, options)
+        kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
+        noise = float(self.noise.variance)
+        return kind.condition(self.kernel, self.prior_scale, noise, inference, _as_rows(x), y, weights)
+
+    def trained(
+        self, x: Any, y: Any, layers: Layers = "readout", time: float = math.inf, *, readout: Readout = "scaled"
+    ) -> TrainedLimit:
+        """The law of infinitely wide networks after gradient flow on the mean squared error.
+
+        The readout variance keeps its prior: training does not condition it. At infinite time the targets are
+        fitted exactly.
+
+        Args:
+            x: inputs, rows first.
+            y: targets, shape (n,) or (n, outputs).
+            layers: "readout" (theorem 3.2), or "all" (theorem 3.3; needs a network).
+            time: training time; the loss is the mean over the rows of the squared error.
+            readout: "scaled" for readout weights sqrt(beta) u with u trained, for which theorem 3.3 holds, or
+                "direct" for weights v ~ N(0, beta) trained themselves. With "direct" and all layers the location
+                depends on beta; this costs a factorisation per node of the scale.
+        """
+        if layers not in get_args(Layers):
+            raise ValueError(f"layers must be 'readout' or 'all'; got {layers!r}.")
+        if readout not in get_args(Readout):
+            raise ValueError(f"readout must be 'scaled' or 'direct'; got {readout!r}.")
+        if not time >= 0:
+            raise ValueError(f"time must be zero or more; got {time!r}.")
+        if layers == "all" and not self.kernel.has_ntk:
+            raise ValueError(f"layers='all' needs a network with a tangent kernel; got {self.kernel!r}.")
+        if self.scale_sharing == "per_output":
+            raise ValueError("trained networks share one readout variance; use scale_sharing='shared'.")
+        y = check_targets(x, y)
+        values = self.kernel.kernel(x, get="nngp" if layers == "readout" else "both")
+        nngp = as_double(values.nngp)
+        hidden = None if layers == "readout" else as_double(values.ntk) - nngp
+        scale = scale_posterior(self.prior_scale)
+        return TrainedLimit(self.kernel, scale, layers, readout, float(time), _as_rows(x), y, nngp, hidden)
+
+    def __repr__(self) -> str:
+        shared = "" if self.scale_sharing == "shared" else f", scale_sharing={self.scale_sharing!r}"
+        return f"ScaleMixture({self.kernel!r}, prior={self.prior_scale!r}, noise={self.noise!r}{shared})"
+
+
+def _as_rows(x: Any) -> Any:
+    return x if hasattr(x, "dtype") else np.asarray(x)
