@@ -5,9 +5,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import betaln, gammaln
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
+from widetail._special import log_gamma_ratio
 from widetail.mixing._likelihoods import ScaledNoiseLikelihood, ScaleLikelihood, gaussian_log_factor
 from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, exists
 from widetail.mixing._quadrature import posterior_integral
@@ -93,8 +93,5 @@ def closed_posterior(prior: ScalePrior, likelihood: ScaleLikelihood) -> ClosedPo
 @jax.jit
 def log_inverse_gamma_integral(a: Any, b: Any, half_count: Any, half_quad: Any) -> Array:
     """Log of the expectation of scale**-half_count * exp(-half_quad / scale) for InverseGamma(a, b)."""
-    # betaln and log1p keep the digits of a small difference beside a large a or b.
-    counted = half_count > 0
-    h = jnp.where(counted, half_count, 1.0)
-    log_gamma_ratio = jnp.where(counted, gammaln(h) - betaln(a, h), 0.0)
-    return log_gamma_ratio - half_count * jnp.log(b) - (a + half_count) * jnp.log1p(half_quad / b)
+    # log1p keeps the digits of a small quotient beside a large b
+    return log_gamma_ratio(a, half_count) - half_count * jnp.log(b) - (a + half_count) * jnp.log1p(half_quad / b)
