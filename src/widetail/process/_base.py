@@ -38,7 +38,11 @@ class Posterior(abc.ABC):
 
     scale: ScalePosterior
     log_evidence: float
-    diagnostics: Diagnostics
+
+    @property
+    @abc.abstractmethod
+    def diagnostics(self) -> Diagnostics:
+        """Jitter and accuracy."""
 
     def __call__(self, x_new: Any) -> Predictive:
         """The predictive distribution of y at the rows of `x_new`."""

@@ -6,6 +6,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
+_dpotrf, _dpotri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
+
 # Relative to the mean of the diagonal. Beyond the last one the model, not rounding, is at fault.
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 ROWS_PER_COPY = 512
@@ -36,13 +38,13 @@ class CholeskyFactor:
         for relative in JITTERS:
             if relative:
                 _restore(work, diagonal + relative * scale)
-            lower, failed = scipy.linalg.lapack.dpotrf(work, lower=1, clean=0, overwrite_a=1)
+            lower, failed = _dpotrf(work, lower=1, clean=0, overwrite_a=1)
             if not failed:
                 return cls(lower, relative * scale)
         _restore(work, diagonal)
         raise np.linalg.LinAlgError(
-            f"The {len(work)} x {len(work)} covariance matrix is not positive definite: its smallest eigenvalue is about "
-            f"{_smallest_eigenvalue(work):.3g}, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) did not "
+            f"The {len(work)} x {len(work)} covariance matrix is not positive definite: its smallest eigenvalue is "
+            f"about {_smallest_eigenvalue(work):.3g}, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) did not "
             f"help. Use more observation noise, drop repeated rows, or, with a kernel of your own, check that it is "
             f"symmetric and positive semi-definite."
         )
@@ -53,7 +55,7 @@ class CholeskyFactor:
 
     def solve_upper(self, b: np.ndarray) -> np.ndarray:
         """Solve L^T v = b."""
-        return scipy.linalg.solve_triangular(self.lower, b, lower=True, trans="T", check_finite=False)
+        return scipy.linalg.solve_triangular(self.lower, b, lower=True, trans=1, check_finite=False)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """Solve L L^T v = b."""
@@ -65,7 +67,7 @@ class CholeskyFactor:
 
     def inverse(self) -> np.ndarray:
         """The inverse of the factored matrix, both triangles; for gradients, not for solving."""
-        inverse, failed = scipy.linalg.lapack.dpotri(self.lower, lower=1)
+        inverse, failed = _dpotri(self.lower, lower=1)
         assert not failed
         _mirror_lower(inverse)
         return inverse
@@ -110,6 +112,6 @@ def _smallest_eigenvalue(matrix: np.ndarray) -> float:
     if len(matrix) <= 512:
         return float(scipy.linalg.eigvalsh(matrix)[0])
     try:
-        return float(scipy.sparse.linalg.eigsh(matrix, k=1, which="SA", return_eigenvectors=False, tol=1e-2)[0])
+        return float(scipy.sparse.linalg.eigsh(matrix, k=1, which="SA", return_eigenvectors=False)[0])
     except scipy.sparse.linalg.ArpackNoConvergence:
         return float("nan")

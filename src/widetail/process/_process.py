@@ -22,7 +22,7 @@ from widetail.process._trained import Layers, Readout, TrainedLimit
 
 
 class ScaleMixture(eqx.Module):
-    r"""A wide network whose readout variance $\beta$ has a prior: $f \mid \beta \sim GP(0, \beta \bar K)$, $\beta \sim H$.
+    r"""A wide network whose readout variance has a prior: $f \mid \beta \sim GP(0, \beta \bar K)$, $\beta \sim H$.
 
     An inverse-gamma prior gives a Student-t process, a point mass the plain NNGP, any other prior its own scale
     mixture. Posteriors are exact and cost what a Gaussian process costs.
