@@ -14,7 +14,7 @@ Placing the grid carries no gradient: the integral does not depend on where its 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -177,7 +177,7 @@ def _find_mode(log_density: LogDensity, first: Array, last: Array) -> tuple[Arra
     low = _pick(points, jnp.maximum(best - 1, 0))
     high = _pick(points, jnp.minimum(best + 1, points.shape[0] - 1))
 
-    def zoom(_: int, bracket: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    def zoom(_: Any, bracket: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         low, high = bracket[:2]
         points = low + (high - low) * share
         values = log_density(points)

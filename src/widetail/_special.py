@@ -36,6 +36,7 @@ def _call(traced: Callable[..., Array], concrete: Callable[..., Any], *arguments
         return traced(*jnp.broadcast_arrays(*(jnp.asarray(argument, float) for argument in arguments)))
     return jnp.asarray(concrete(*(np.asarray(argument, np.float64) for argument in arguments)), float)
 
+
 def log_gamma_ratio(a: Any, h: Any) -> Array:
     """log(gamma(a + h) / gamma(a)) for h >= 0, without cancellation for a large a.
 

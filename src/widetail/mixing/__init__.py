@@ -2,6 +2,7 @@
 
 from widetail.mixing._closed import ClosedPosterior as ClosedPosterior
 from widetail.mixing._closed import log_inverse_gamma_integral as log_inverse_gamma_integral
+from widetail.mixing._condition import Method as Method
 from widetail.mixing._condition import scale_posterior as scale_posterior
 from widetail.mixing._importance import ImportancePosterior as ImportancePosterior
 from widetail.mixing._importance import ImportanceWarning as ImportanceWarning

@@ -43,11 +43,10 @@ def scale_posterior(
             `inf`.
 
     Example:
-        >>> import widetail as wt
-        >>> from widetail import mixing
+        >>> from widetail import mixing, priors
         >>> data = mixing.ScaledNoiseLikelihood(count=10, quad=5.0)
-        >>> closed = mixing.scale_posterior(wt.InverseGamma(2.0, 2.0), data)
-        >>> by_quadrature = mixing.scale_posterior(wt.InverseGamma(2.0, 2.0), data, "quadrature")
+        >>> closed = mixing.scale_posterior(priors.InverseGamma(2.0, 2.0), data)
+        >>> by_quadrature = mixing.scale_posterior(priors.InverseGamma(2.0, 2.0), data, "quadrature")
         >>> bool(abs(closed.log_evidence - by_quadrature.log_evidence) < 1e-10)
         True
     """

@@ -40,21 +40,21 @@ class ScalePosterior(eqx.Module):
     diagnostics: eqx.AbstractVar[ScaleDiagnostics]
 
     @double_precision
-    def log_prob(self, scale: ArrayLike) -> Float[Array, "..."]:
+    def log_prob(self, scale: ArrayLike | list) -> Float[Array, "..."]:
         """Log density at `scale`; `-inf` outside of the support."""
         scale = jnp.asarray(scale, float)
         log_scale = jnp.log(jnp.where(scale > 0, scale, 1.0))
         return jnp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -jnp.inf)
 
     @double_precision
-    def cdf(self, scale: ArrayLike) -> Float[Array, "..."]:
+    def cdf(self, scale: ArrayLike | list) -> Float[Array, "..."]:
         """Probability that the readout variance is at most `scale`."""
         scale = jnp.asarray(scale, float)
         below = self.below_log(jnp.log(jnp.where(scale > 0, scale, 1.0)))
         return jnp.where(scale > 0, below, 0.0)
 
     @double_precision
-    def quantile(self, p: ArrayLike) -> Float[Array, "..."]:
+    def quantile(self, p: ArrayLike | list) -> Float[Array, "..."]:
         """The value below which the readout variance lies with probability `p`.
 
         `p` of any shape; with one readout variance per output the result has a trailing axis of outputs.

@@ -21,10 +21,9 @@ def from_scale(scale: ScalePosterior, loc: Any, dispersion: Any, matrix: Any = N
 
     Example:
         >>> import numpy as np
-        >>> import widetail as wt
-        >>> from widetail import mixing, predictive
+        >>> from widetail import mixing, predictive, priors
         >>> data = mixing.ScaledNoiseLikelihood(count=10, quad=5.0)
-        >>> scale = mixing.scale_posterior(wt.InverseGamma(2.0, 2.0), data)
+        >>> scale = mixing.scale_posterior(priors.InverseGamma(2.0, 2.0), data)
         >>> dist = predictive.from_scale(scale, np.zeros(3), np.ones(3))
         >>> type(dist).__name__, float(dist.df)
         ('StudentT', 14.0)

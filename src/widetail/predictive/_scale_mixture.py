@@ -32,9 +32,8 @@ class NormalScaleMixture(Elliptical):
 
     Example:
         >>> import numpy as np
-        >>> import widetail as wt
-        >>> from widetail import mixing, predictive
-        >>> scale = mixing.scale_posterior(wt.HalfCauchy(1.0))
+        >>> from widetail import mixing, predictive, priors
+        >>> scale = mixing.scale_posterior(priors.HalfCauchy(1.0))
         >>> predictive.NormalScaleMixture(scale, np.zeros(1), np.ones(1)).var.tolist()
         [inf]
     """

@@ -4,10 +4,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import betainc, betaln, ndtri
+import numpy as np
+import scipy.special
+from jax.scipy.special import ndtri
 from jaxtyping import Array
 
+from widetail._arrays import is_traced
 from widetail._roots import increasing_root
+from widetail._special import betainc, betaln
 from widetail.mixing import log_inverse_gamma_integral
 from widetail.predictive._elliptical import Elliptical, as_double, checked_location
 from widetail.predictive._matrix import LazyMatrix
@@ -68,7 +72,8 @@ class StudentT(Elliptical):
         return jnp.where(x < 0, tail, 1 - tail)
 
     def _standard_quantile(self, p: Array) -> Array:
-        return jnp.sqrt(self.scale) * _quantile(p, jnp.asarray(self.df, float))
+        df = jnp.asarray(self.df, float)
+        return jnp.sqrt(self.scale) * (_quantile(p, df) if is_traced(p, df) else _concrete_quantile(p, df))
 
     def _standard_crps(self, z: Array) -> Array:
         width = jnp.sqrt(self.scale)
@@ -85,16 +90,20 @@ class StudentT(Elliptical):
 
 def _log_upper_tail(x: Array, df: Any) -> Array:
     """Log probability of more than x >= 0, standard t."""
-    x, df = jnp.broadcast_arrays(x, df)
     # Whichever incomplete beta function is the smaller has all its digits.
     ratio = x * (x / df)
-    far = 0.5 * betainc(0.5 * df, 0.5 * jnp.ones_like(df), 1 / (1 + ratio))
-    near = 0.5 - 0.5 * betainc(0.5 * jnp.ones_like(df), 0.5 * df, ratio / (1 + ratio))
+    far = 0.5 * betainc(0.5 * df, 0.5, 1 / (1 + ratio))
+    near = 0.5 - 0.5 * betainc(0.5, 0.5 * df, ratio / (1 + ratio))
     return jnp.log(jnp.where(x < 1, near, far))
 
 
 def _log_density(x: Array, df: Array) -> Array:
     return -0.5 * (df + 1) * jnp.log1p(x * (x / df)) - 0.5 * jnp.log(df) - betaln(0.5 * df, 0.5 * jnp.ones_like(df))
+
+
+def _concrete_quantile(p: Array, df: Array) -> Array:
+    x = -scipy.special.stdtrit(np.asarray(df), np.asarray(jnp.minimum(p, 1 - p)))
+    return jnp.where(p < 0.5, -x, x)
 
 
 @jax.jit

@@ -6,7 +6,6 @@ import math
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
@@ -28,26 +27,26 @@ class ScalePrior(eqx.Module):
     """Whether JAX can trace the density; False for a wrapped scipy distribution."""
 
     @double_precision
-    def log_prob(self, scale: ArrayLike) -> Float[Array, "..."]:
+    def log_prob(self, scale: ArrayLike | list) -> Float[Array, "..."]:
         """Log density at `scale`; `-inf` outside of the support."""
         scale = jnp.asarray(scale, float)
         log_scale = jnp.log(jnp.where(scale > 0, scale, 1.0))
         return jnp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -jnp.inf)
 
     @double_precision
-    def cdf(self, scale: ArrayLike) -> Float[Array, "..."]:
+    def cdf(self, scale: ArrayLike | list) -> Float[Array, "..."]:
         """Probability that the readout variance is at most `scale`."""
         scale = jnp.asarray(scale, float)
         below, _ = self.tails_of_log(jnp.log(jnp.where(scale > 0, scale, 1.0)))
         return jnp.where(scale > 0, below, 0.0)
 
     @double_precision
-    def quantile(self, p: ArrayLike) -> Float[Array, "..."]:
+    def quantile(self, p: ArrayLike | list) -> Float[Array, "..."]:
         """The value below which the readout variance lies with probability `p`."""
         p = jnp.asarray(p, float)
         if not is_traced(p) and not np.all((p >= 0) & (p <= 1)):
             raise ValueError(f"quantile: p must lie in [0, 1], got {show(p)}; pass a probability, not a percentage.")
-        return jnp.exp(_log_quantile(self, p) if self.traceable else self.log_quantile(p))
+        return jnp.exp(self.log_quantile(p))
 
     @double_precision
     def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
@@ -80,8 +79,8 @@ class ScalePrior(eqx.Module):
 
         Example:
             >>> import scipy.stats
-            >>> import widetail as wt
-            >>> prior = wt.ScalePrior.wrap(scipy.stats.weibull_min(1.5, scale=2.0))
+            >>> from widetail import priors
+            >>> prior = priors.ScalePrior.wrap(scipy.stats.weibull_min(1.5, scale=2.0))
             >>> round(float(prior.quantile(0.5)), 4)
             1.5664
         """
@@ -132,8 +131,3 @@ class ScalePrior(eqx.Module):
         """Smallest and largest value that the readout variance can take."""
         lower, upper = self.log_bounds
         return 0.0 if lower is None else jnp.exp(lower), math.inf if upper is None else jnp.exp(upper)
-
-
-@jax.jit
-def _log_quantile(prior: ScalePrior, p: Array) -> Array:
-    return prior.log_quantile(p)

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import betaln
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from widetail._integrate import Bounds
+from widetail._special import betaln
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, parameter
 
@@ -23,8 +23,8 @@ class BurrXII(ScalePrior):
         scale: a scale (not a rate) of the variance.
 
     Example:
-        >>> import widetail as wt
-        >>> float(wt.BurrXII(2.0, 1.0, scale=3.0).quantile(0.5))
+        >>> from widetail import priors
+        >>> float(priors.BurrXII(2.0, 1.0, scale=3.0).quantile(0.5))
         3.0
     """
 

@@ -4,10 +4,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import betainc, betaln, gammainc, gammaincc, gammaln
+import numpy as np
+import scipy.special
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from widetail._arrays import is_traced
 from widetail._integrate import Bounds
+from widetail._special import betainc, betaln, gammainc, gammaincc
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
 from widetail.priors._parameters import Parameter, parameter
@@ -23,8 +27,8 @@ class InverseGamma(ScalePrior):
         b: rate of $1/\beta$, which is a *scale* of $\beta$: doubling b doubles the variance $\beta$.
 
     Example:
-        >>> import widetail as wt
-        >>> float(wt.InverseGamma(3.0, 4.0).mean)
+        >>> from widetail import priors
+        >>> float(priors.InverseGamma(3.0, 4.0).mean)
         2.0
     """
 
@@ -47,7 +51,9 @@ class InverseGamma(ScalePrior):
 
     def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePrior`."""
-        return log_quantile_by_root(self, p)
+        if is_traced(self, p):
+            return log_quantile_by_root(self, p)
+        return jnp.log(self.b) - _log(scipy.special.gammainccinv(self.a, np.asarray(p)))
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
         """See `ScalePrior`."""
@@ -83,8 +89,8 @@ class Gamma(ScalePrior):
         b: *rate*; the mean is a / b.
 
     Example:
-        >>> import widetail as wt
-        >>> float(wt.Gamma(3.0, 2.0).mean)
+        >>> from widetail import priors
+        >>> float(priors.Gamma(3.0, 2.0).mean)
         1.5
     """
 
@@ -106,7 +112,9 @@ class Gamma(ScalePrior):
 
     def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePrior`."""
-        return log_quantile_by_root(self, p)
+        if is_traced(self, p):
+            return log_quantile_by_root(self, p)
+        return _log(scipy.special.gammaincinv(self.a, np.asarray(p))) - jnp.log(self.b)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
         """See `ScalePrior`."""
@@ -145,8 +153,8 @@ class BetaPrime(ScalePrior):
         scale: a scale (not a rate) of the variance.
 
     Example:
-        >>> import widetail as wt
-        >>> float(wt.BetaPrime(2.0, 3.0).mean)
+        >>> from widetail import priors
+        >>> float(priors.BetaPrime(2.0, 3.0).mean)
         1.0
     """
 
@@ -167,12 +175,16 @@ class BetaPrime(ScalePrior):
 
     def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
         """See `ScalePrior`."""
-        x, a, b = jnp.broadcast_arrays(log_scale - jnp.log(self.scale), self.a, self.b)
-        return betainc(a, b, jax.nn.sigmoid(x)), betainc(b, a, jax.nn.sigmoid(-x))
+        x = log_scale - jnp.log(self.scale)
+        return betainc(self.a, self.b, jax.nn.sigmoid(x)), betainc(self.b, self.a, jax.nn.sigmoid(-x))
 
     def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePrior`."""
-        return log_quantile_by_root(self, p)
+        if is_traced(self, p):
+            return log_quantile_by_root(self, p)
+        share = scipy.special.betaincinv(self.a, self.b, np.asarray(p))
+        rest = scipy.special.betaincinv(self.b, self.a, 1 - np.asarray(p))
+        return jnp.log(self.scale) + _log(share) - _log(rest)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
         """See `ScalePrior`."""
@@ -205,5 +217,9 @@ class BetaPrime(ScalePrior):
 def _gamma_tails(a: Parameter, log_x: Float[Array, "..."]) -> tuple[Array, Array]:
     """Probabilities that a standard gamma variable of shape a is below and above x."""
     x = jnp.exp(jnp.clip(log_x, LOG_SMALLEST, LOG_LARGEST))
-    a = jnp.asarray(a, float)
     return gammainc(a, x), gammaincc(a, x)
+
+
+def _log(value: np.ndarray | float) -> Array:
+    with np.errstate(divide="ignore"):
+        return jnp.asarray(np.log(value), float)

@@ -22,8 +22,8 @@ class HalfCauchy(ScalePrior):
         scale: the median of the variance.
 
     Example:
-        >>> import widetail as wt
-        >>> float(wt.HalfCauchy(2.0).mean)
+        >>> from widetail import priors
+        >>> float(priors.HalfCauchy(2.0).mean)
         inf
     """
 

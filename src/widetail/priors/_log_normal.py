@@ -23,8 +23,8 @@ class LogNormal(ScalePrior):
         scale: *standard deviation* of the logarithm.
 
     Example:
-        >>> import widetail as wt
-        >>> float(wt.LogNormal(0.0, 2.0).quantile(0.5))
+        >>> from widetail import priors
+        >>> float(priors.LogNormal(0.0, 2.0).quantile(0.5))
         1.0
     """
 

@@ -19,8 +19,8 @@ class PointMass(ScalePrior):
         v: the readout variance.
 
     Example:
-        >>> import widetail as wt
-        >>> float(wt.PointMass(1.5).mean)
+        >>> from widetail import priors
+        >>> float(priors.PointMass(1.5).mean)
         1.5
     """
 

@@ -23,7 +23,8 @@ def wrap(dist: Any) -> ScalePrior:
     """See `ScalePrior.wrap`."""
     if isinstance(dist, ScalePrior):
         return dist
-    if hasattr(dist, "logpdf") and hasattr(dist, "support"):
+    is_frozen = not hasattr(dist, "freeze")
+    if hasattr(dist, "logpdf") and hasattr(dist, "support") and is_frozen:
         return ScipyPrior(dist)
     if hasattr(dist, "log_prob") and hasattr(dist, "sample") and hasattr(dist, "support"):
         return NumpyroPrior(dist)
@@ -40,8 +41,8 @@ class ScipyPrior(ScalePrior):
 
     Example:
         >>> import scipy.stats
-        >>> import widetail as wt
-        >>> wt.ScalePrior.wrap(scipy.stats.uniform(1.0, 2.0)).support
+        >>> from widetail import priors
+        >>> priors.ScalePrior.wrap(scipy.stats.uniform(1.0, 2.0)).support
         (1.0, 3.0)
     """
 
@@ -137,8 +138,8 @@ class NumpyroPrior(ScalePrior):
 
     Example:
         >>> import numpyro.distributions as dist
-        >>> import widetail as wt
-        >>> round(float(wt.ScalePrior.wrap(dist.HalfNormal(1.0)).quantile(0.5)), 4)
+        >>> from widetail import priors
+        >>> round(float(priors.ScalePrior.wrap(dist.HalfNormal(1.0)).quantile(0.5)), 4)
         0.6745
     """
 
@@ -176,20 +177,7 @@ class NumpyroPrior(ScalePrior):
             below = self.dist.cdf(jnp.exp(jnp.clip(log_scale, LOG_SMALLEST, LOG_LARGEST)))
             return below, 1 - below
         except NotImplementedError:
-            return self._integrated_tails(log_scale)
-
-    def _integrated_tails(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
-        lower, upper = self.log_bounds
-        flat = jnp.reshape(log_scale, (-1,))
-        middle = jnp.broadcast_to(jnp.asarray(self.log_middle, float), flat.shape)
-        near = jnp.minimum(middle, flat), jnp.maximum(middle, flat)
-        below = integrate(self.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(lower, flat)).log_value
-        above = integrate(self.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(flat, upper)).log_value
-        is_low = jnp.zeros(flat.shape, bool) if lower is None else flat <= lower
-        is_high = jnp.zeros(flat.shape, bool) if upper is None else flat >= upper
-        share = jnp.where(is_low, 0.0, jnp.where(is_high, 1.0, jax.nn.sigmoid(below - above)))
-        rest = jnp.where(is_low, 1.0, jnp.where(is_high, 0.0, jax.nn.sigmoid(above - below)))
-        return share.reshape(log_scale.shape), rest.reshape(log_scale.shape)
+            return _integrated_tails(self, log_scale)
 
     def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
         """See `ScalePrior`."""
@@ -201,9 +189,7 @@ class NumpyroPrior(ScalePrior):
 
     def expectation(self) -> Float[Array, "..."]:
         """See `ScalePrior`."""
-        middle = jnp.asarray(self.log_middle, float)
-        tilted = integrate(lambda t: t + self.log_prob_of_log(t), (middle, middle), _INTEGRAL_NODES, self.log_bounds)
-        return jnp.where(self.tail_index > 1, jnp.exp(tilted.log_value), jnp.inf)
+        return jnp.where(self.tail_index > 1, _integrated_mean(self), jnp.inf)
 
     def to_config(self) -> dict[str, Any]:
         """Numpyro distributions cannot be rebuilt without numpyro: raises."""
@@ -237,6 +223,30 @@ class NumpyroPrior(ScalePrior):
     def log_bounds(self) -> Bounds:
         """See `ScalePrior`."""
         return _log_bounds(*_numpyro_support(self.dist))
+
+
+@jax.jit
+def _integrated_mean(prior: NumpyroPrior) -> Float[Array, ""]:
+    middle = jnp.asarray(prior.log_middle, float)
+
+    def log_density(t: Array) -> Array:
+        return t + prior.log_prob_of_log(t)
+
+    return jnp.exp(integrate(log_density, (middle, middle), _INTEGRAL_NODES, prior.log_bounds).log_value)
+
+
+@jax.jit
+def _integrated_tails(prior: NumpyroPrior, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    lower, upper = prior.log_bounds
+    middle = jnp.broadcast_to(jnp.asarray(prior.log_middle, float), log_scale.shape)
+    near = jnp.minimum(middle, log_scale), jnp.maximum(middle, log_scale)
+    below = integrate(prior.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(lower, log_scale)).log_value
+    above = integrate(prior.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(log_scale, upper)).log_value
+    # Of a whole that is finite, a part that seems infinite is one whose slope is too steep to be resolved.
+    nothing_below = jnp.isinf(below) if lower is None else jnp.isinf(below) | (log_scale <= lower)
+    nothing_above = jnp.isinf(above) if upper is None else jnp.isinf(above) | (log_scale >= upper)
+    odds = jnp.where(nothing_below, -jnp.inf, jnp.where(nothing_above, jnp.inf, below - above))
+    return jax.nn.sigmoid(odds), jax.nn.sigmoid(-odds)
 
 
 def _extended(log_density: Callable[[Array], Array], log_scale: Array) -> Array:
