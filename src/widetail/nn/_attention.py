@@ -20,7 +20,7 @@ class SelfAttention(Leaf):
     closed form:
 
     - `weights="softmax"`: $\mathrm{softmax}_q(q_p \cdot q_q / d)$, queries and keys sharing their weights. The logits
-      become the numbers $\sigma_{qk}^2 k_{pq}$, so attention matrices $A, A'$ are fixed by the inputs and
+      become the numbers $\sigma_{qk} k_{pq}$, so attention matrices $A, A'$ are fixed by the inputs and
       $K' = \sigma_w^2\, A K A'^\top$.
     - `weights="linear"`: $q_p \cdot k_q / (\sqrt{d}\, T)$ over $T$ positions. The logits stay random and
       $K'_{pp'} = \sigma_w^2 \sigma_{qk}^2\, K_{pp'} \, \mathrm{mean}_{qq'} K_{qq'}^2$.
@@ -55,7 +55,7 @@ class SelfAttention(Leaf):
         attention = None
         if self.weights == "softmax":
             positions = math.prod(k.nngp.shape[: k.rank])
-            logits = k.nngp.reshape(positions, positions, -1) * jnp.asarray(self.query_key_var, k.nngp.dtype)
+            logits = k.nngp.reshape(positions, positions, -1) * jnp.sqrt(jnp.asarray(self.query_key_var, k.nngp.dtype))
             attention = jax.nn.softmax(logits, axis=1)
         return self._limit(k, attention, attention, "n", "n"), attention
 
