@@ -20,7 +20,7 @@ class Worker:
     def __init__(self, library: Library):
         python = Path(sys.executable) if library == "widetail" else _peers.neural_tangents()
         self.library = library
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed with the process)
         self.process = subprocess.Popen(
             [str(python), "-m", f"benchmarks.workers.{library}"],
             cwd=ROOT,

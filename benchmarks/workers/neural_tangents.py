@@ -19,6 +19,7 @@ jax.config.update("jax_enable_x64", True)
 def layer(net: list[Any]) -> Any:
     """A layer from its neutral description: [layer, arguments, *layers inside]."""
     name, a, *inside = net
+    a = {key: tuple(value) if isinstance(value, list) else value for key, value in a.items()}
     if name == "Sequential":
         return stax.serial(*map(layer, inside))
     if name in ("Parallel", "Residual"):
