@@ -1,11 +1,14 @@
 """Infinitely wide Bayesian neural networks with heavy tails."""
 
 from widetail import kernels as kernels
+from widetail import learning as learning
 from widetail import mixing as mixing
 from widetail import nn as nn
 from widetail import predictive as predictive
 from widetail import priors as priors
 from widetail import process as process
+from widetail.learning import EvidenceFit as EvidenceFit
+from widetail.learning import fit_evidence as fit_evidence
 from widetail.priors import BetaPrime as BetaPrime
 from widetail.priors import BurrXII as BurrXII
 from widetail.priors import Gamma as Gamma

@@ -1,5 +1,6 @@
 """Layers: one description of a network, read as finite networks or as their infinite-width limit."""
 
+from widetail.nn._activation import Activation as Activation
 from widetail.nn._attention import SelfAttention as SelfAttention
 from widetail.nn._base import FiniteNetwork as FiniteNetwork
 from widetail.nn._base import Layer as Layer

@@ -24,6 +24,8 @@ class Activation(Leaf):
     """
 
     is_elementwise: ClassVar[bool] = True
+    # Whether phi(t x) = t phi(x) for t > 0, so that a factor passes through to the readout.
+    is_homogeneous: ClassVar[bool] = False
 
     @abc.abstractmethod
     def function(self, x: Values) -> Values:

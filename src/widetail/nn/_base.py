@@ -67,7 +67,7 @@ class Layer(Kernel):
         """Whether the layer below must give all pairs of positions when the one above wants them or not."""
         return wanted
 
-    def input_weights(self) -> Float[Array, " features"] | None:
+    def input_weights(self) -> Any:
         """Prior variances per input feature, when the first layer has them."""
         return None
 

@@ -52,7 +52,9 @@ class Sequential(Layer):
 
     def signal(self, signal: Signal) -> Signal:
         for layer in self.layers:
-            signal = layer.signal(signal)
+            end = layer.signal(signal)
+            source = signal.source if isinstance(layer, Identity) else f"the output of nn.{type(layer).__name__}"
+            signal = end.replace(source=source)
         return signal
 
     def needs_all_pairs(self, wanted: bool) -> bool:
@@ -143,11 +145,12 @@ class Parallel(Layer):
         self.combine = combine
 
     def signal(self, signal: Signal) -> Signal:
-        ends = [layer.signal(signal) for layer in self.layers]
+        # Within the sum, what all branches receive is shared, even where it is fresh to the world outside.
+        ends = [layer.signal(signal.replace(is_fresh=False)) for layer in self.layers]
         first = ends[0]
         sizes = [(end.space, end.features, end.multiple) for end in ends]
         if any(size != sizes[0] for size in sizes):
-            shapes = ", ".join(f"{end.space} x {'width' if end.features is None else end.features}" for end in ends)
+            shapes = ", ".join(f"{end.space} x {end.feature_count}" for end in ends)
             raise ValueError(
                 f"branches must agree in positions and features to be joined, but they give {shapes}; "
                 f"a nn.Dense or nn.Conv in the branch that passes the input on makes them agree"
@@ -164,7 +167,8 @@ class Parallel(Layer):
                 f"(nn.Dense, nn.Conv or nn.SelfAttention), but these do not: {', '.join(map(repr, stale))}"
             )
         return first.replace(
-            is_gaussian=all(end.is_gaussian for end in ends), is_fresh=all(end.is_fresh for end in ends)
+            is_gaussian=all(end.is_gaussian for end in ends),
+            is_fresh=all(layer.signal(signal.replace()).is_fresh for layer in self.layers),
         )
 
     def needs_all_pairs(self, wanted: bool) -> bool:
@@ -231,7 +235,7 @@ class Identity(Leaf):
     is_elementwise = True
 
     def signal(self, signal: Signal) -> Signal:
-        return signal
+        return signal.replace()
 
     def limit_rows(self, k):
         return k, None

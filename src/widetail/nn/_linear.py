@@ -42,8 +42,8 @@ class Dense(LinearLeaf):
     def _is_ard(self) -> bool:
         return jnp.ndim(self.weight_var) == 1
 
-    def input_weights(self) -> Float[Array, " features"] | None:
-        return jnp.asarray(self.weight_var) if self._is_ard() else None
+    def input_weights(self) -> Any:
+        return self.weight_var if self._is_ard() else None
 
     def signal(self, signal: Signal) -> Signal:
         if signal.space:
@@ -54,7 +54,11 @@ class Dense(LinearLeaf):
         if self._is_ard():
             count = jnp.shape(self.weight_var)[0]
             if not signal.is_input:
-                raise ValueError("nn.Dense with one weight_var per feature must be the first layer")
+                shared = " together with other layers" if signal.multiple == 0 else ""
+                raise ValueError(
+                    f"nn.Dense with one weight_var per feature must be the first layer and receive the inputs alone; "
+                    f"here it receives {signal.source}{shared}"
+                )
             if signal.features != count:
                 raise ValueError(f"weight_var has {count} entries, but the inputs have {signal.features} features")
         return signal.weighted()

@@ -21,8 +21,8 @@ class LayerNorm(Leaf):
     def signal(self, signal: Signal) -> Signal:
         if not signal.is_gaussian:
             raise ValueError(
-                "nn.LayerNorm must act on the output of nn.Dense or nn.Conv: elsewhere the mean of the features "
-                "does not vanish in the limit and is not tracked"
+                f"nn.LayerNorm must act on the output of nn.Dense or nn.Conv, here it acts on {signal.source}: there the "
+                f"mean of the features does not vanish in the limit and is not tracked"
             )
         return signal.replace()
 
@@ -63,6 +63,11 @@ class Dropout(Leaf):
             raise ValueError(f"rate must be a number in [0, 1); got {self.rate!r}.")
 
     def signal(self, signal: Signal) -> Signal:
+        if signal.multiple == 0 and self.rate > 0:
+            raise ValueError(
+                "nn.Dropout must come after the first nn.Dense or nn.Conv: a mask on the inputs themselves does not "
+                "average out as the width grows"
+            )
         return signal.replace(is_gaussian=signal.is_gaussian and self.rate == 0)
 
     def limit_rows(self, k):

@@ -19,6 +19,8 @@ class _PiecewiseLinear(Activation):
     $\tfrac12 (1 - s)^2 \kappa_0(c) + s$.
     """
 
+    is_homogeneous = True
+
     @property
     @abc.abstractmethod
     def _below(self) -> float:

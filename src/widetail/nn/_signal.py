@@ -11,13 +11,15 @@ class Signal:
     Attributes:
         space: positions: () for vectors, (time,) for sequences, (height, width) for images.
         features: entries per position; None where they are as many as the width and that is infinite.
-        multiple: how many times the width there are features, where that is known (Flatten multiplies).
+        multiple: how many times the width there are features (Flatten multiplies); 0 for the data, whose
+            features do not grow with the width.
         width: the width of the network, None for its limit.
-        is_input: nothing but the data has been seen yet.
+        is_input: the data, on its way to the first layer and to that alone.
         is_gaussian: jointly Gaussian across data points and positions, with independent, identically
             distributed entries: what an activation needs.
         is_fresh: a product with random weights of mean zero that nothing else uses, hence uncorrelated
             with every other branch: what a sum of branches needs.
+        source: what it comes from, for messages.
     """
 
     space: tuple[int, ...]
@@ -27,17 +29,25 @@ class Signal:
     is_input: bool = False
     is_gaussian: bool = False
     is_fresh: bool = False
+    source: str = "the inputs"
 
     @classmethod
     def of_input(cls, input_shape: tuple[int, ...], width: int | None = None) -> "Signal":
         """The data: `input_shape` without the rows, features last."""
         *space, features = input_shape
-        return cls(tuple(space), features, width, is_input=True)
+        return cls(tuple(space), features, width, multiple=0, is_input=True)
 
     @property
     def positions(self) -> int:
         """How many positions there are."""
         return math.prod(self.space)
+
+    @property
+    def feature_count(self) -> str:
+        """Entries per position, in words."""
+        if self.features is not None:
+            return str(self.features)
+        return "width" if self.multiple == 1 else f"{self.multiple} x width"
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -70,9 +70,7 @@ def _chain(layers: tuple[Layer, ...], signal: Signal, all_pairs: bool, indent: s
 
 
 def _row(name: str, signal: Signal, all_pairs: bool) -> tuple[str, str, str, str]:
-    features = "width" if signal.multiple == 1 else f"{signal.multiple} x width"
-    if signal.features is not None:
-        features = str(signal.features)
+    features = signal.feature_count
     space = " x ".join(map(str, signal.space))
     form = "none" if not signal.space else "all pairs" if all_pairs else "equal"
     numbers = math.prod(signal.space) ** (2 if all_pairs else 1)

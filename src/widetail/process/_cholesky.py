@@ -65,9 +65,9 @@ class CholeskyFactor:
         """Log determinant of the factored matrix."""
         return 2.0 * float(np.sum(np.log(np.diagonal(self.lower))))
 
-    def inverse(self) -> np.ndarray:
+    def inverse(self, *, overwrite: bool = False) -> np.ndarray:
         """The inverse of the factored matrix, both triangles; for gradients, not for solving."""
-        inverse, failed = _dpotri(self.lower, lower=1)
+        inverse, failed = _dpotri(self.lower, lower=1, overwrite_c=overwrite)
         assert not failed
         _mirror_lower(inverse)
         return inverse

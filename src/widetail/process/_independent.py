@@ -36,6 +36,7 @@ class IndependentPosterior(Posterior):
     eigenvalues: np.ndarray
     vectors: np.ndarray
     rotated: np.ndarray  # U^T S^{-1/2} Y, shape (n, outputs)
+    likelihood: IndependentNoiseLikelihood
     scale: ScalePosterior
     log_evidence: float
 
@@ -73,7 +74,9 @@ class IndependentPosterior(Posterior):
             likelihood = IndependentNoiseLikelihood(eigenvalues, 1.0, squares.sum(1), outputs, outputs * log_det)
         scale = scale_posterior(prior, likelihood, inference.method, **inference.options)
         evidence = float(np.sum(scale.log_evidence))
-        return cls(kernel, prior, noise, inference, x, y, weights, eigenvalues, vectors, rotated, scale, evidence)
+        return cls(
+            kernel, prior, noise, inference, x, y, weights, eigenvalues, vectors, rotated, likelihood, scale, evidence
+        )
 
     @property
     def diagnostics(self) -> Diagnostics:

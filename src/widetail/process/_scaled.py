@@ -31,6 +31,7 @@ class ScaledPosterior(Posterior):
     y: np.ndarray
     factor: CholeskyFactor
     weights: np.ndarray  # A^{-1} Y, shape (n, outputs)
+    likelihood: ScaledNoiseLikelihood
     scale: ScalePosterior
     log_evidence: float
 
@@ -64,7 +65,7 @@ class ScaledPosterior(Posterior):
         scale = scale_posterior(prior, likelihood, inference.method, **inference.options)
         weights = factor.solve_upper(whitened)
         evidence = float(np.sum(scale.log_evidence))
-        return cls(kernel, prior, noise, inference, x, y, factor, weights, scale, evidence)
+        return cls(kernel, prior, noise, inference, x, y, factor, weights, likelihood, scale, evidence)
 
     @property
     def diagnostics(self) -> Diagnostics:

@@ -1,0 +1,4 @@
+"""Learning: hyperparameters by evidence, and choices between architectures."""
+
+from widetail.learning._fit import EvidenceFit as EvidenceFit
+from widetail.learning._fit import fit_evidence as fit_evidence

@@ -1,0 +1,95 @@
+"""The log evidence of a process and its gradient."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from widetail.kernels import Kernel, KernelValues
+from widetail.learning._parameters import Parameters
+from widetail.mixing import ClosedPosterior, ScalePosterior, scale_posterior
+from widetail.priors import PointMass
+from widetail.process import IndependentPosterior, ScaledPosterior, ScaleMixture
+
+ROWS_PER_BLOCK = 512
+
+
+def evidence_and_gradient(
+    parameters: Parameters, vector: np.ndarray, x: Any, y: np.ndarray, noise_weights: np.ndarray | None
+) -> tuple[float, np.ndarray]:
+    """Log evidence at the logs of the parameters, and its derivatives in them.
+
+    The cotangent of the kernel matrix is formed once and pulled back tile by tile: memory stays at the factor
+    and a small workspace, whatever the depth.
+    """
+    process = parameters.process(vector)
+    posterior = process.posterior(x, y, noise_weights=noise_weights)
+    if isinstance(posterior, ScaledPosterior):
+        cotangent, noise = _scaled_cotangent(posterior, noise_weights)
+    else:
+        assert isinstance(posterior, IndependentPosterior)
+        cotangent, noise = _independent_cotangent(posterior)
+    derivatives = _by_leaf(process, posterior, x, cotangent, noise, {slot.part for slot in parameters.slots})
+    return posterior.log_evidence, parameters.gradient(vector, derivatives)
+
+
+def _scaled_cotangent(posterior: ScaledPosterior, noise_weights: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """dL/dA = (E[1/beta] A^{-1} Y Y^T A^{-1} - D A^{-1}) / 2, written over the factor; and dL/ds^2."""
+    weights = posterior.weights
+    precision = np.sqrt(np.broadcast_to(_expected_precision(posterior.scale), weights.shape[1:]))
+    scaled = weights * precision
+    gradient = posterior.factor.inverse(overwrite=True)
+    gradient *= -0.5 * weights.shape[1]
+    for start in range(0, len(gradient), ROWS_PER_BLOCK):
+        rows = slice(start, start + ROWS_PER_BLOCK)
+        gradient[:, rows] += 0.5 * (scaled @ scaled[rows].T)
+    diagonal = np.diagonal(gradient)
+    return gradient, float(diagonal.sum() if noise_weights is None else diagonal @ noise_weights)
+
+
+def _expected_precision(scale: ScalePosterior) -> np.ndarray:
+    """E[1/beta] given the data."""
+    if isinstance(scale, ClosedPosterior):
+        law = scale.law
+        return np.asarray(1 / law.v if isinstance(law, PointMass) else law.a / law.b)
+    values, log_weights = scale.nodes()
+    return np.sum(np.exp(np.asarray(log_weights)) / np.asarray(values), axis=0)
+
+
+def _independent_cotangent(posterior: IndependentPosterior) -> tuple[np.ndarray, float]:
+    """The same for noise outside of the scale: an average over the nodes, diagonal but for one low-rank term."""
+    scales, log_weights = (np.asarray(part) for part in posterior.scale.nodes())
+    nodes, rotated = scales.shape[0], posterior.rotated
+    shape = (nodes, rotated.shape[1])
+    scales = np.broadcast_to(scales.reshape(nodes, -1), shape)
+    weights = np.broadcast_to(np.exp(log_weights).reshape(nodes, -1), shape)
+    variance = scales[..., None] * posterior.eigenvalues + 1  # (nodes, outputs, n)
+    solved = rotated.T / variance
+    low_rank = (np.sqrt(weights * scales)[..., None] * solved).reshape(-1, len(posterior.y))
+    inner = low_rank.T @ low_rank
+    inner[np.diag_indices_from(inner)] -= np.einsum("jd,jdn->n", weights * scales, 1 / variance)
+    root = np.sqrt(posterior.noise * posterior.noise_weights)
+    vectors = posterior.vectors / root[:, None]
+    gradient = 0.5 * (vectors @ inner @ vectors.T)
+    noise = 0.5 * float(np.einsum("jd,jdn->", weights, solved**2 - 1 / variance)) / posterior.noise
+    return gradient, noise
+
+
+def _by_leaf(
+    process: ScaleMixture, posterior: Any, x: Any, cotangent: np.ndarray, noise: float, parts: set[str]
+) -> dict[int, Any]:
+    """Derivatives of the evidence in the leaves of the process, by their index."""
+    zero = jax.tree.map(lambda leaf: 0.0 * np.asarray(leaf, float), process.prior_scale)
+    prior = _prior_gradient(process, posterior) if "prior" in parts else zero
+    kernel = process.kernel
+    if "kernel" in parts and isinstance(kernel, Kernel):
+        kernel = kernel.pull_back(KernelValues(nngp=cotangent), x)
+    leaves = [*jax.tree.leaves(kernel), *jax.tree.leaves(prior), noise]
+    return dict(enumerate(leaves))
+
+
+def _prior_gradient(process: ScaleMixture, posterior: Any) -> Any:
+    """Derivatives of the evidence in the parameters of the prior."""
+    with jax.enable_x64(True):
+        evidence = lambda prior: scale_posterior(prior, posterior.likelihood).log_evidence.sum()  # noqa: E731
+        return jax.grad(evidence)(process.prior_scale)
