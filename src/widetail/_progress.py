@@ -11,6 +11,8 @@ def reporter(progress: Progress, label: str) -> Callable[[int, int], None]:
     """A function of (done, total): the user's own, a bar on a terminal, or nothing."""
     if callable(progress):
         return progress
+    if not isinstance(progress, bool):
+        raise ValueError(f"progress must be True, False or a function of (done, total); got {progress!r}.")
     if progress and sys.stderr.isatty():
         return _Bar(label)
     return lambda done, total: None

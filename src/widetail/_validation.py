@@ -13,35 +13,48 @@ def check_variance(name: str, value: Any, *, positive: bool = False, may_be_vect
     expected = "a positive number" if positive else "a number, zero or larger"
     if may_be_vector:
         expected += " or a vector of them, one per input feature"
-    # Placeholders of tree transformations (None, objects) pass: they are not what users write.
-    if value is None or type(value) is object or is_traced(value):
+    if is_traced(value):
         return
-    if isinstance(value, (str, bytes, bool)) or not np.issubdtype(np.asarray(value).dtype, np.number):
+    if isinstance(value, bool) or not _is_real(value):
         raise ValueError(f"{name} must be {expected}; got {value!r}.")
     array = np.asarray(value)
     if array.ndim > (1 if may_be_vector else 0):
         raise ValueError(f"{name} must be {expected}; got an array of shape {array.shape}.")
     is_inside = array > 0 if positive else array >= 0
     if not (np.all(is_inside) and np.all(np.isfinite(array))):
-        raise ValueError(f"{name} must be {expected}; got {value!r}. (It is a variance, not a standard deviation.)")
+        reminder = " (It is a variance, not a standard deviation.)" if "var" in name else ""
+        raise ValueError(f"{name} must be {expected}; got {value!r}.{reminder}")
 
 
 def check_number(name: str, value: Any, *, positive: bool = False) -> None:
     """A finite number, checked where its value is known."""
-    if value is None or type(value) is object or is_traced(value):
+    if is_traced(value):
         return
     is_number = isinstance(value, (int, float, np.generic)) or (hasattr(value, "shape") and value.shape == ())
     if not is_number or isinstance(value, bool) or not np.isfinite(value) or (positive and not value > 0):
         raise ValueError(f"{name} must be a {'positive' if positive else 'finite'} number; got {value!r}.")
 
 
+def _is_real(value: Any) -> bool:
+    """Whether `value` is a real number or a rectangular array of them."""
+    try:
+        dtype = np.asarray(value).dtype
+    except ValueError:
+        return False
+    return np.issubdtype(dtype, np.integer) or np.issubdtype(dtype, np.floating)
+
+
 def as_parameter(value: Any) -> Any:
     """Numbers as floats and lists as arrays, so that every parameter can be differentiated."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, int):
+    if isinstance(value, (int, np.integer)):
         return float(value)
-    return np.asarray(value, dtype=float) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.integer):
+        return value.astype(float)
+    if isinstance(value, (list, tuple)) and _is_real(value):
+        return np.asarray(value, dtype=float)
+    return value
 
 
 def is_zero(value: Any) -> bool:

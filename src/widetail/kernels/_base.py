@@ -89,9 +89,9 @@ class Kernel(eqx.Module):
         if not is_traced(self, x1, x2):
             return evaluate(self, x1, x2, get, max_memory=max_memory, progress=progress)
         rows_fn, cross_fn = self.rows_fn(get), self.cross_fn(get)
-        rows1 = rows_fn(x1)
+        rows1 = rows_fn(jnp.asarray(x1))
         if x2 is not None:
-            return cross_fn(rows1, rows_fn(x2))
+            return cross_fn(rows1, rows_fn(jnp.asarray(x2)))
         values = cross_fn(rows1, rows1)
         on_diagonal = np.diag_indices(x1.shape[0])
         return KernelValues(
@@ -114,7 +114,7 @@ class Kernel(eqx.Module):
         check_get(self, get)
         x, _ = check_inputs(self, x, None)
         if is_traced(self, x):
-            return self.rows_fn(get)(x).diagonal
+            return self.rows_fn(get)(jnp.asarray(x)).diagonal
         return evaluate_diagonal(self, x, get)
 
     def cost(self, x1: Any, x2: Any = None, get: Get = "both") -> Cost:

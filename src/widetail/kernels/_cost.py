@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.kernels._inputs import check_array
 from widetail.kernels._memory import kernel_bytes
 from widetail.kernels._tiles import PANEL_BYTES, Blocks, thread_count, tile_rows
 from widetail.kernels._values import Get, KernelValues
@@ -38,9 +39,11 @@ class Cost:
 
 def estimate(kernel: Any, x1: Any, x2: Any, get: Get) -> Cost:
     """Time one tile and count the others; see `Kernel.cost`."""
-    shape1, dtype = _shape_and_dtype(x1)
-    shape2, _ = (shape1, dtype) if x2 is None else _shape_and_dtype(x2)
+    shape1, dtype = _shape_and_dtype("x1", x1)
+    shape2, _ = (shape1, dtype) if x2 is None else _shape_and_dtype("x2", x2)
     kernel.check_shape("x1", shape1[1:])
+    if shape2[1:] != shape1[1:]:
+        raise ValueError(f"x1 and x2 must agree in all axes but the first; got shapes {shape1} and {shape2}.")
     numbers = kernel.numbers_per_pair(shape1[1:])
     blocks1 = Blocks(shape1[0], tile_rows(numbers, shape1[0]))
     blocks2 = Blocks(shape2[0], tile_rows(numbers, shape2[0]))
@@ -58,9 +61,12 @@ def estimate(kernel: Any, x1: Any, x2: Any, get: Get) -> Cost:
     )
 
 
-def _shape_and_dtype(x: Any) -> tuple[tuple[int, ...], np.dtype]:
-    if isinstance(x, tuple):
+def _shape_and_dtype(name: str, x: Any) -> tuple[tuple[int, ...], np.dtype]:
+    if isinstance(x, tuple) and all(isinstance(size, int) for size in x):
+        if len(x) < 2 or min(x) < 1:
+            raise ValueError(f"{name} must be inputs or their shape, (n, d) or (n, ..., channels); got {x}.")
         return x, np.dtype(np.float64)
+    x = check_array(name, x)
     return x.shape, np.dtype(x.dtype)
 
 

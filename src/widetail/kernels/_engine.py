@@ -76,9 +76,7 @@ def evaluate(
                 ]
                 workers.run(tasks, lambda count, done=done: report(done + count, total))
                 done += len(tasks)
-    if isinstance(x1, jax.Array):
-        out = KernelValues(*(None if k is None else jax.device_put(k, may_alias=True) for k in out))
-    return out
+    return _to_jax(out) if isinstance(x1, jax.Array) else out
 
 
 def evaluate_diagonal(kernel: Any, x: Any, get: Get) -> KernelValues:
@@ -95,9 +93,13 @@ def evaluate_diagonal(kernel: Any, x: Any, get: Get) -> KernelValues:
     joined = KernelValues(
         *(None if column[0] is None else np.concatenate(column)[: len(source)] for column in zip(*parts, strict=True))
     )
-    if isinstance(x, jax.Array):
-        joined = KernelValues(*(None if k is None else jax.device_put(k) for k in joined))
-    return joined
+    return _to_jax(joined) if isinstance(x, jax.Array) else joined
+
+
+def _to_jax(values: KernelValues) -> KernelValues:
+    """The same memory as JAX arrays of the same dtype, whatever `jax_enable_x64` says."""
+    with jax.enable_x64(True):
+        return KernelValues(*(None if k is None else jax.device_put(k, may_alias=True) for k in values))
 
 
 def padded_block(source: np.ndarray, blocks: Blocks, index: int) -> jax.Array:

@@ -40,18 +40,19 @@ def check_inputs(kernel: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
 
 def check_array(name: str, x: Any) -> Any:
     """`x` as a non-empty, finite floating-point array with rows and features."""
+    given = type(x).__name__
     if not isinstance(x, (np.ndarray, jax.Array)):
         try:
             x = np.asarray(x)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be an array of numbers; got {type(x).__name__}: {error}.") from None
+            raise ValueError(f"{name} must be an array of numbers; got {given}: {error}.") from None
     if x.dtype not in (np.float32, np.float64):
         advice = (
             f"Convert it, for example with {name}.astype(float); uint8 images are usually scaled to [-1, 1] first"
             if jnp.issubdtype(x.dtype, jnp.number) or x.dtype == bool
-            else "Encode text and categories as numbers first"
+            else "Encode text and categories as numbers first, and make sparse matrices dense"
         )
-        raise ValueError(f"{name} must be float32 or float64; got dtype {x.dtype}. {advice}.")
+        raise ValueError(f"{name} must be float32 or float64; got {given} of dtype {x.dtype}. {advice}.")
     if x.ndim < 2:
         raise ValueError(
             f"{name} must have rows and features, shape (n, d) or (n, ..., channels); got shape {x.shape}. "

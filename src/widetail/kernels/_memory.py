@@ -27,6 +27,9 @@ def available_memory() -> int:
 
 def check_memory(shape: tuple[int, int], wanted: KernelValues, dtype: Any, max_memory: float | None) -> None:
     """Raise before anything is computed when the result cannot fit."""
+    is_number = isinstance(max_memory, (int, float)) and not isinstance(max_memory, bool)
+    if max_memory is not None and not (is_number and max_memory > 0):
+        raise ValueError(f"max_memory must be a positive number of bytes, such as 4e9, or None; got {max_memory!r}.")
     needed = kernel_bytes(shape, wanted, dtype)
     limit = available_memory() if max_memory is None else max_memory
     if needed <= limit:

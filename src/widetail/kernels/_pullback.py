@@ -19,8 +19,8 @@ def pull_back(kernel: Any, cotangent: KernelValues, x1: Any, x2: Any, *, progres
     symmetric = x2 is None
     source1 = np.asarray(x1)
     source2 = source1 if symmetric else np.asarray(x2)
-    cotangent = KernelValues(*(None if g is None else np.asarray(g) for g in cotangent))
-    get = _asked(cotangent, (len(source1), len(source2)))
+    get = _asked(kernel, cotangent, (len(source1), len(source2)))
+    cotangent = KernelValues(*(None if g is None else np.asarray(g, source1.dtype) for g in cotangent))
     numbers = kernel.numbers_per_pair(x1.shape[1:])
     blocks1 = Blocks(len(source1), tile_rows(numbers, len(source1)))
     blocks2 = Blocks(len(source2), tile_rows(numbers, len(source2)))
@@ -55,10 +55,16 @@ def pull_back(kernel: Any, cotangent: KernelValues, x1: Any, x2: Any, *, progres
     return eqx.combine(total, rest)
 
 
-def _asked(cotangent: KernelValues, shape: tuple[int, int]) -> Get:
+def _asked(kernel: Any, cotangent: Any, shape: tuple[int, int]) -> Get:
+    if not isinstance(cotangent, KernelValues):
+        raise ValueError(
+            f"cotangent must be widetail.kernels.KernelValues(nngp=..., ntk=...); got {type(cotangent).__name__}."
+        )
     for name, g in zip(cotangent._fields, cotangent, strict=True):
-        if g is not None and g.shape != shape:
-            raise ValueError(f"cotangent.{name} must have the kernel's shape {shape}; got {g.shape}.")
+        if g is not None and np.shape(g) != shape:
+            raise ValueError(f"cotangent.{name} must have the kernel's shape {shape}; got {np.shape(g)}.")
+    if cotangent.ntk is not None and not kernel.has_ntk:
+        raise ValueError(f"cotangent.ntk must be None for {type(kernel).__name__}, which has no tangent kernel.")
     if cotangent.nngp is None and cotangent.ntk is None:
         raise ValueError("cotangent must hold an array for nngp, for ntk, or for both; both are None.")
     return "nngp" if cotangent.ntk is None else "ntk" if cotangent.nngp is None else "both"

@@ -52,7 +52,7 @@ class Activation(Leaf):
         if not signal.is_gaussian:
             raise ValueError(
                 f"nn.{type(self).__name__} must act on the output of nn.Dense or nn.Conv (a Gaussian in the limit); "
-                f"here it acts on {'the inputs' if signal.is_input else 'something else'}"
+                f"here it acts on {signal.source}"
             )
         return signal.replace(is_gaussian=False, is_fresh=False)
 

@@ -3,7 +3,8 @@
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from widetail._arrays import is_traced
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
@@ -111,8 +113,12 @@ class Layer(Kernel):
         self, input_shape: tuple[int, ...], width: int | None = None, name: str = "input_shape"
     ) -> Signal:
         """What the readout sees."""
-        start = Signal.of_input(tuple(input_shape), width)
+        start = Signal.of_input(input_shape, width)
         try:
+            if len(start.space) > 2:
+                raise ValueError(
+                    "an input must be a vector, a sequence or an image, with at most two axes of positions"
+                )
             end = self.signal(start)
             if end.space:
                 raise ValueError(
@@ -142,13 +148,12 @@ class Layer(Kernel):
             >>> f.apply(params, jax.numpy.ones((5, 3))).shape
             (5, 1)
         """
-        if not isinstance(width, int) or width < 1:
-            raise ValueError(f"width must be a positive integer; got {width!r}.")
-        if not isinstance(outputs, int) or outputs < 1:
-            raise ValueError(f"outputs must be a positive integer; got {outputs!r}.")
+        for name, value in (("width", width), ("outputs", outputs)):
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
         if parametrisation not in ("ntk", "standard"):
             raise ValueError(f"parametrisation must be 'ntk' or 'standard'; got {parametrisation!r}.")
-        return FiniteNetwork(self, width, outputs, parametrisation)
+        return FiniteNetwork(self, int(width), int(outputs), parametrisation)
 
     def __repr__(self) -> str:
         arguments = []
@@ -245,11 +250,11 @@ class FiniteNetwork(eqx.Module):
     outputs: int = eqx.field(static=True)
     parametrisation: Parametrisation = eqx.field(static=True)
 
-    def init(self, key: PRNGKeyArray, input_shape: Sequence[int]) -> Parameters:
+    def init(self, key: PRNGKeyArray, input_shape: tuple[int, ...]) -> Parameters:
         """Draw parameters for inputs of shape `(n, *input_shape)`."""
-        features, _ = self.body.output_signal(tuple(input_shape), self.width).sizes
+        features, _ = self.body.output_signal(input_shape, self.width).sizes
         body_key, readout_key = jax.random.split(key)
-        start = Signal.of_input(tuple(input_shape), self.width)
+        start = Signal.of_input(input_shape, self.width)
         return {
             "body": self.body.init(body_key, start, self.parametrisation),
             "readout": draw_weight(readout_key, (features, self.outputs), 1.0, features, self.parametrisation),
@@ -298,9 +303,22 @@ def _is_default(value: Any, default: Any) -> bool:
     return isinstance(value, type(default)) and value == default
 
 
+# Longer vectors are shown by their length.
+LONGEST_SHOWN = 20
+
+
 def _show(value: Any) -> str:
-    if isinstance(value, (jax.Array, np.ndarray)):
-        return repr(value.item()) if value.ndim == 0 else f"array{value.shape}"
+    if is_traced(value):
+        return f"<traced {value.dtype}{list(value.shape)}>"
+    if isinstance(value, (jax.Array, np.ndarray, np.generic)):
+        return repr(value.tolist()) if value.size <= LONGEST_SHOWN else f"<{value.size} numbers>"
     if callable(value) and hasattr(value, "__name__"):
-        return value.__name__
+        return _public_name(value)
     return repr(value)
+
+
+def _public_name(fn: Any) -> str:
+    """How a function of JAX is written in code; its bare name for any other function."""
+    homes = {"jax.nn": jax.nn, "jax.numpy": jnp, "jax.lax": jax.lax, "jax.scipy.special": jax.scipy.special}
+    found = (f"{path}.{fn.__name__}" for path, home in homes.items() if getattr(home, fn.__name__, None) is fn)
+    return next(found, fn.__name__)

@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from widetail._validation import as_parameter, check_variance, is_zero
 from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight

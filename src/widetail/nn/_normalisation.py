@@ -21,8 +21,8 @@ class LayerNorm(Leaf):
     def signal(self, signal: Signal) -> Signal:
         if not signal.is_gaussian:
             raise ValueError(
-                f"nn.LayerNorm must act on the output of nn.Dense or nn.Conv, here it acts on {signal.source}: there the "
-                f"mean of the features does not vanish in the limit and is not tracked"
+                f"nn.LayerNorm must act on the output of nn.Dense or nn.Conv; here it acts on {signal.source}, where "
+                f"the mean of the features does not vanish in the limit and is not tracked"
             )
         return signal.replace()
 

@@ -115,7 +115,7 @@ class Elementwise(_HermiteDual):
         >>> import jax
         >>> from widetail import nn
         >>> nn.Elementwise(jax.nn.silu)
-        nn.Elementwise(fn=silu)
+        nn.Elementwise(fn=jax.nn.silu)
     """
 
     fn: Callable[[Any], Any] = eqx.field(static=True)
@@ -127,7 +127,12 @@ class Elementwise(_HermiteDual):
         _check_order(self.order)
 
     def function(self, x):
-        y = self.fn(x)
+        try:
+            y = self.fn(x)
+        except jax.errors.TracerArrayConversionError:
+            raise ValueError(
+                f"nn.Elementwise: the function must be made of JAX operations (jnp.tanh, not np.tanh); got {self.fn!r}."
+            ) from None
         if jnp.shape(y) != x.shape:
             raise ValueError(
                 f"nn.Elementwise: the function must act entry by entry, but it maps shape {x.shape} to {jnp.shape(y)}."

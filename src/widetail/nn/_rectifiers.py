@@ -2,9 +2,12 @@
 
 import abc
 import math
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from widetail._validation import check_number
 from widetail.nn import _arc
@@ -58,6 +61,11 @@ class Relu(_PiecewiseLinear):
         return 0.0
 
 
+def _as_static(value: Any) -> Any:
+    """A number that can be part of a compiled function: arrays cannot."""
+    return float(value) if isinstance(value, (jax.Array, np.ndarray)) and value.ndim == 0 else value
+
+
 class LeakyRelu(_PiecewiseLinear):
     r"""$x$ above zero, `negative_slope` times $x$ below.
 
@@ -65,7 +73,7 @@ class LeakyRelu(_PiecewiseLinear):
         negative_slope: 0 for the relu, 1 for the identity.
     """
 
-    negative_slope: float = eqx.field(static=True, default=0.01)
+    negative_slope: float = eqx.field(static=True, default=0.01, converter=_as_static)
 
     def __check_init__(self):
         check_number("negative_slope", self.negative_slope)

@@ -34,6 +34,11 @@ class Signal:
     @classmethod
     def of_input(cls, input_shape: tuple[int, ...], width: int | None = None) -> "Signal":
         """The data: `input_shape` without the rows, features last."""
+        if not isinstance(input_shape, (tuple, list)) or not input_shape:
+            raise ValueError(
+                f"input_shape must be the shape of one input without the rows, (d,), (time, d) or "
+                f"(height, width, channels), such as x.shape[1:]; got {input_shape!r}."
+            )
         *space, features = input_shape
         return cls(tuple(space), features, width, multiple=0, is_input=True)
 

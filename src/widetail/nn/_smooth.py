@@ -29,8 +29,8 @@ class Erf(Activation):
     def dual_and_slope(self, k12, first, second):
         scale = first * second
         c = k12 * scale
-        slope = (2 / math.pi) * scale * _arc.inverse_sqrt(jnp.maximum((1 - c) * (1 + c), 1e-30))
-        return (2 / math.pi) * _arc.arcsin(c), slope
+        rest = _one_minus_square(c, 0.5 * first * first, 0.5 * second * second)
+        return (2 / math.pi) * _arc.arcsin(c), (2 / math.pi) * scale * _arc.inverse_sqrt(rest)
 
     def at_equal(self, variance):
         statistics = self.statistics(variance)
@@ -55,9 +55,17 @@ class Gelu(Activation):
         (k11, shrink1, root1), (k22, shrink2, root2) = first, second
         scale = root1 * root2
         c = k12 * scale
-        density = (1 / (2 * math.pi)) * scale * _arc.inverse_sqrt(jnp.maximum((1 - c) * (1 + c), 1e-30))
+        density = (1 / (2 * math.pi)) * scale * _arc.inverse_sqrt(_one_minus_square(c, shrink1, shrink2))
         both_on = 0.25 + (1 / (2 * math.pi)) * _arc.arcsin(c)
         return density * (k11 * k22 + k12 * k12 * (shrink1 + shrink2 - 1)) + k12 * both_on
+
+
+def _one_minus_square(c, shrink1, shrink2):
+    """1 - c^2, where c^2 <= (1 - shrink1)(1 - shrink2): a bound that rounding breaks where the variances are huge.
+
+    Half of the bound, so that it stays out of derivatives where equal inputs attain it.
+    """
+    return jnp.maximum((1 - c) * (1 + c), 0.5 * (shrink1 + shrink2 - shrink1 * shrink2))
 
 
 class Sin(Activation):

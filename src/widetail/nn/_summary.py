@@ -27,9 +27,9 @@ def summary(net: Layer, input_shape: tuple[int, ...]) -> str:
         nn.Flatten()                                     784 x width     none                      1
         readout                                          1               none                      1
     """
-    net.output_signal(tuple(input_shape))
+    net.output_signal(input_shape)
     rows = [("layer", "output", "positions", "numbers per pair")]
-    rows += _rows(net, Signal.of_input(tuple(input_shape)), False, "")
+    rows += _rows(net, Signal.of_input(input_shape), False, "")
     rows.append(("readout", "1", "none", "1"))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = (
