@@ -11,7 +11,7 @@ from widetail._progress import Progress, reporter
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters, Part
 from widetail.process import ScaleMixture
-from widetail.process._targets import check_noise_weights, check_targets
+from widetail.process._targets import check_counts, check_noise_weights, check_targets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +72,7 @@ def fit_evidence(
     subset: int | None = None,
     seed: int = 0,
     noise_weights: Any = None,
+    counts: Any = None,
     progress: Progress = False,
 ) -> EvidenceFit:
     """Maximise the log evidence over the parameters of a process, by L-BFGS on their logs.
@@ -95,6 +96,7 @@ def fit_evidence(
         subset: learn from a random subset of this many rows; condition on all of them afterwards.
         seed: of the subset and the restarts.
         noise_weights: factors of the noise variance, one per row.
+        counts: how often each row was observed.
         progress: True for a bar on a terminal, or a function of (evaluations so far, most possible).
 
     Example:
@@ -108,11 +110,12 @@ def fit_evidence(
     began = time.monotonic()
     x = x if hasattr(x, "dtype") else np.asarray(x)
     y = check_targets(x, y)
-    weights = check_noise_weights(noise_weights, len(y))
+    of_rows = {"noise_weights": check_noise_weights(noise_weights, len(y)), "counts": check_counts(counts, len(y))}
     rng = np.random.default_rng(seed)
     if subset is not None and subset < len(y):
         rows = np.sort(rng.choice(len(y), subset, replace=False))
-        x, y, weights = x[rows], y[rows], None if weights is None else weights[rows]
+        x, y = x[rows], y[rows]
+        of_rows = {name: None if values is None else values[rows] for name, values in of_rows.items()}
     parameters = Parameters(process, learn)
     start = parameters.start()
     bounds = parameters.bounds()
@@ -126,7 +129,7 @@ def fit_evidence(
         evaluations += 1
         report(min(evaluations, most - 1), most)
         try:
-            value, gradient = evidence_and_gradient(parameters, vector, x, y, weights)
+            value, gradient = evidence_and_gradient(parameters, vector, x, y, **of_rows)
         except np.linalg.LinAlgError:
             return LARGE, np.zeros_like(vector)
         return -value / len(y), -gradient / len(y)

@@ -15,17 +15,17 @@ ROWS_PER_BLOCK = 512
 
 
 def evidence_and_gradient(
-    parameters: Parameters, vector: np.ndarray, x: Any, y: np.ndarray, noise_weights: np.ndarray | None
+    parameters: Parameters, vector: np.ndarray, x: Any, y: np.ndarray, **rows: Any
 ) -> tuple[float, np.ndarray]:
     """Log evidence at the logs of the parameters, and its derivatives in them.
 
     The cotangent of the kernel matrix is formed once and pulled back tile by tile: memory stays at the factor
-    and a small workspace, whatever the depth.
+    and a small workspace, whatever the depth. `rows` are the arguments of `ScaleMixture.posterior` per row.
     """
     process = parameters.process(vector)
-    posterior = process.posterior(x, y, noise_weights=noise_weights)
+    posterior = process.posterior(x, y, **rows)
     if isinstance(posterior, ScaledPosterior):
-        cotangent, noise = _scaled_cotangent(posterior, noise_weights)
+        cotangent, noise = _scaled_cotangent(posterior)
     else:
         assert isinstance(posterior, IndependentPosterior)
         cotangent, noise = _independent_cotangent(posterior)
@@ -33,7 +33,7 @@ def evidence_and_gradient(
     return posterior.log_evidence, parameters.gradient(vector, derivatives)
 
 
-def _scaled_cotangent(posterior: ScaledPosterior, noise_weights: np.ndarray | None) -> tuple[np.ndarray, float]:
+def _scaled_cotangent(posterior: ScaledPosterior) -> tuple[np.ndarray, float]:
     """dL/dA = (E[1/beta] A^{-1} Y Y^T A^{-1} - D A^{-1}) / 2, written over the factor; and dL/ds^2."""
     weights = posterior.weights
     precision = np.sqrt(np.broadcast_to(_expected_precision(posterior.scale), weights.shape[1:]))
@@ -43,8 +43,8 @@ def _scaled_cotangent(posterior: ScaledPosterior, noise_weights: np.ndarray | No
     for start in range(0, len(gradient), ROWS_PER_BLOCK):
         rows = slice(start, start + ROWS_PER_BLOCK)
         gradient[:, rows] += 0.5 * (scaled @ scaled[rows].T)
-    diagonal = np.diagonal(gradient)
-    return gradient, float(diagonal.sum() if noise_weights is None else diagonal @ noise_weights)
+    repeated = 0.5 * weights.shape[1] * posterior.rows.repeats / posterior.noise if posterior.rows.repeats else 0.0
+    return gradient, float(np.diagonal(gradient) @ posterior.rows.factors) - repeated
 
 
 def _expected_precision(scale: ScalePosterior) -> np.ndarray:
@@ -68,10 +68,11 @@ def _independent_cotangent(posterior: IndependentPosterior) -> tuple[np.ndarray,
     low_rank = (np.sqrt(weights * scales)[..., None] * solved).reshape(-1, len(posterior.y))
     inner = low_rank.T @ low_rank
     inner[np.diag_indices_from(inner)] -= np.einsum("jd,jdn->n", weights * scales, 1 / variance)
-    root = np.sqrt(posterior.noise * posterior.noise_weights)
+    root = np.sqrt(posterior.noise * posterior.rows.factors)
     vectors = posterior.vectors / root[:, None]
     gradient = 0.5 * (vectors @ inner @ vectors.T)
-    noise = 0.5 * float(np.einsum("jd,jdn->", weights, solved**2 - 1 / variance)) / posterior.noise
+    change = float(np.einsum("jd,jdn->", weights, solved**2 - 1 / variance)) - shape[1] * posterior.rows.repeats
+    noise = 0.5 * change / posterior.noise
     return gradient, noise
 
 

@@ -53,7 +53,7 @@ class Posterior(abc.ABC):
         return self._predict(x_new, with_noise=False)
 
     @abc.abstractmethod
-    def update(self, x: Any, y: Any, *, noise_weights: Any = None) -> "Posterior":
+    def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "Posterior":
         """The posterior with more rows; equal to conditioning on all of them at once."""
 
     @abc.abstractmethod

@@ -13,7 +13,7 @@ from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
 from widetail.process._base import Diagnostics, Posterior, as_double, check_new, like_targets, two_dimensional
 from widetail.process._options import Inference
-from widetail.process._targets import check_noise_weights, check_targets
+from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
 
 # Nodes of the scale that weigh less than this change no digit of a predictive.
 NEGLIGIBLE_LOG_WEIGHT = -45.0
@@ -32,7 +32,7 @@ class IndependentPosterior(Posterior):
     inference: Inference
     x: Any
     y: np.ndarray
-    noise_weights: np.ndarray
+    rows: RowNoise
     eigenvalues: np.ndarray
     vectors: np.ndarray
     rotated: np.ndarray  # U^T S^{-1/2} Y, shape (n, outputs)
@@ -50,15 +50,16 @@ class IndependentPosterior(Posterior):
         x: Any,
         y: np.ndarray,
         noise_weights: np.ndarray | None,
+        counts: np.ndarray | None = None,
     ) -> "IndependentPosterior":
         """Diagonalise the kernel and condition the scale on the targets."""
-        weights = np.ones(len(y)) if noise_weights is None else noise_weights
         matrix = as_double(kernel.kernel(x, get="nngp").nngp)
-        return cls._from_matrix(kernel, prior, noise, inference, x, y, weights, matrix)
+        rows = RowNoise.of(len(y), noise_weights, counts)
+        return cls._from_matrix(kernel, prior, noise, inference, x, y, rows, matrix)
 
     @classmethod
-    def _from_matrix(cls, kernel, prior, noise, inference, x, y, weights, matrix) -> "IndependentPosterior":
-        root = np.sqrt(noise * weights)
+    def _from_matrix(cls, kernel, prior, noise, inference, x, y, rows, matrix) -> "IndependentPosterior":
+        root = np.sqrt(noise * rows.factors)
         matrix /= root[:, None]
         matrix /= root
         eigenvalues, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
@@ -66,7 +67,7 @@ class IndependentPosterior(Posterior):
         targets = two_dimensional(y)
         rotated = vectors.T @ (targets / root[:, None])
         squares = rotated**2
-        log_det = 2 * np.sum(np.log(root))
+        log_det = 2 * np.sum(np.log(root)) + rows.repeated_log_det(noise) + rows.repeats * np.log(2 * np.pi)
         if inference.per_output:
             likelihood = IndependentNoiseLikelihood(eigenvalues, 1.0, squares, 1, log_det)
         else:
@@ -75,7 +76,7 @@ class IndependentPosterior(Posterior):
         scale = scale_posterior(prior, likelihood, inference.method, **inference.options)
         evidence = float(np.sum(scale.log_evidence))
         return cls(
-            kernel, prior, noise, inference, x, y, weights, eigenvalues, vectors, rotated, likelihood, scale, evidence
+            kernel, prior, noise, inference, x, y, rows, eigenvalues, vectors, rotated, likelihood, scale, evidence
         )
 
     @property
@@ -83,7 +84,7 @@ class IndependentPosterior(Posterior):
         """No jitter is ever needed: the noise is positive."""
         return Diagnostics(0.0, self.scale.diagnostics)
 
-    def update(self, x: Any, y: Any, *, noise_weights: Any = None) -> "IndependentPosterior":
+    def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "IndependentPosterior":
         """The posterior with more rows. Old kernel values are reused; the eigendecomposition is made anew."""
         x = check_new(self.kernel, self.x, x)
         corner = as_double(self.kernel.kernel(x, get="nngp").nngp)
@@ -92,20 +93,26 @@ class IndependentPosterior(Posterior):
             raise ValueError(
                 f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
             )
-        fresh = check_noise_weights(noise_weights, len(x))
-        weights = np.concatenate([self.noise_weights, np.ones(len(x)) if fresh is None else fresh])
-        root = np.sqrt(self.noise * self.noise_weights)
+        rows = RowNoise.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
+        root = np.sqrt(self.noise * self.rows.factors)
         old = (self.vectors * self.eigenvalues) @ self.vectors.T * root[:, None] * root
         cross = as_double(self.kernel.kernel(self.x, x, get="nngp").nngp)
         matrix = np.block([[old, cross], [cross.T, corner]])
         joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
         return self._from_matrix(
-            self.kernel, self.prior, self.noise, self.inference, joined, np.concatenate([self.y, y]), weights, matrix
+            self.kernel,
+            self.prior,
+            self.noise,
+            self.inference,
+            joined,
+            np.concatenate([self.y, y]),
+            self.rows.and_then(rows),
+            matrix,
         )
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
         x_new = check_new(self.kernel, self.x, x_new)
-        root = np.sqrt(self.noise * self.noise_weights)
+        root = np.sqrt(self.noise * self.rows.factors)
         cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp) / root
         cross = cross @ self.vectors  # (m, n), in the eigenvectors
         own = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64)

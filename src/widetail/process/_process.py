@@ -17,7 +17,7 @@ from widetail.process._independent import IndependentPosterior
 from widetail.process._noise import IndependentNoise, Noise, ScaledNoise
 from widetail.process._options import Inference, ScaleSharing
 from widetail.process._scaled import ScaledPosterior
-from widetail.process._targets import check_noise_weights, check_targets
+from widetail.process._targets import check_counts, check_noise_weights, check_targets
 from widetail.process._trained import Layers, Readout, TrainedLimit
 
 
@@ -91,6 +91,7 @@ class ScaleMixture(eqx.Module):
         method: Method = "auto",
         *,
         noise_weights: Any = None,
+        counts: Any = None,
         key: PRNGKeyArray | Array | None = None,
         nodes: int = 64,
         draws: int = 1000,
@@ -105,17 +106,18 @@ class ScaleMixture(eqx.Module):
             y: targets, shape (n,) or (n, outputs), in any units that the prior of the scale is meant for.
             method: how the scale is inferred: "closed", "quadrature", "importance" (with `key`), or "auto".
             noise_weights: factors of the noise variance, one per row.
+            counts: how often each row was observed with this target; the same as repeating it, at no cost.
             key: random key, for method="importance".
             nodes: nodes of the quadrature.
             draws: draws of the importance sampler.
         """
         y = check_targets(x, y)
-        weights = check_noise_weights(noise_weights, len(y))
+        rows = check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y))
         options = {"nodes": nodes, "draws": draws, "key": key}
         inference = Inference(method, self.scale_sharing, options)
         kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
         noise = float(self.noise.variance)
-        return kind.condition(self.kernel, self.prior_scale, noise, inference, _as_rows(x), y, weights)
+        return kind.condition(self.kernel, self.prior_scale, noise, inference, _as_rows(x), y, *rows)
 
     def trained(
         self, x: Any, y: Any, layers: Layers = "readout", time: float = math.inf, *, readout: Readout = "scaled"

@@ -16,7 +16,7 @@ from widetail.process._base import Diagnostics, Posterior, as_double, check_new,
 from widetail.process._cholesky import CholeskyFactor
 from widetail.process._draw import FunctionDraw
 from widetail.process._options import Inference
-from widetail.process._targets import check_noise_weights, check_targets
+from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -29,6 +29,7 @@ class ScaledPosterior(Posterior):
     inference: Inference
     x: Any
     y: np.ndarray
+    rows: RowNoise
     factor: CholeskyFactor
     weights: np.ndarray  # A^{-1} Y, shape (n, outputs)
     likelihood: ScaledNoiseLikelihood
@@ -45,19 +46,22 @@ class ScaledPosterior(Posterior):
         x: Any,
         y: np.ndarray,
         noise_weights: np.ndarray | None,
+        counts: np.ndarray | None = None,
     ) -> "ScaledPosterior":
         """Factor the covariance of the targets and condition the scale on them."""
         matrix = as_double(kernel.kernel(x, get="nngp").nngp)
-        add_to_diagonal(matrix, noise if noise_weights is None else noise * noise_weights)
-        return cls._from_factor(kernel, prior, noise, inference, x, y, CholeskyFactor.of(matrix))
+        rows = RowNoise.of(len(y), noise_weights, counts)
+        add_to_diagonal(matrix, noise * rows.factors)
+        return cls._from_factor(kernel, prior, noise, inference, x, y, rows, CholeskyFactor.of(matrix))
 
     @classmethod
-    def _from_factor(cls, kernel, prior, noise, inference, x, y, factor) -> "ScaledPosterior":
+    def _from_factor(cls, kernel, prior, noise, inference, x, y, rows, factor) -> "ScaledPosterior":
         targets = two_dimensional(y)
         whitened = factor.solve_lower(targets)
         quad = np.sum(whitened**2, axis=0)
-        n, outputs = targets.shape
-        log_det = factor.log_det()
+        outputs = targets.shape[1]
+        n = rows.observations
+        log_det = factor.log_det() + rows.repeated_log_det(noise)
         if inference.per_output:
             likelihood = ScaledNoiseLikelihood(n, quad, log_det)
         else:
@@ -65,14 +69,14 @@ class ScaledPosterior(Posterior):
         scale = scale_posterior(prior, likelihood, inference.method, **inference.options)
         weights = factor.solve_upper(whitened)
         evidence = float(np.sum(scale.log_evidence))
-        return cls(kernel, prior, noise, inference, x, y, factor, weights, likelihood, scale, evidence)
+        return cls(kernel, prior, noise, inference, x, y, rows, factor, weights, likelihood, scale, evidence)
 
     @property
     def diagnostics(self) -> Diagnostics:
         """Jitter and accuracy."""
         return Diagnostics(self.factor.jitter, self.scale.diagnostics)
 
-    def update(self, x: Any, y: Any, *, noise_weights: Any = None) -> "ScaledPosterior":
+    def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "ScaledPosterior":
         """The posterior with m rows more, at a cost of n^2 m instead of (n + m)^3."""
         x = check_new(self.kernel, self.x, x)
         corner = as_double(self.kernel.kernel(x, get="nngp").nngp)
@@ -81,12 +85,19 @@ class ScaledPosterior(Posterior):
             raise ValueError(
                 f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
             )
-        weights = check_noise_weights(noise_weights, len(x))
-        add_to_diagonal(corner, self.noise if weights is None else self.noise * weights)
+        rows = RowNoise.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
+        add_to_diagonal(corner, self.noise * rows.factors)
         factor = self.factor.extend(as_double(self.kernel.kernel(self.x, x, get="nngp").nngp), corner)
         joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
         return self._from_factor(
-            self.kernel, self.prior, self.noise, self.inference, joined, np.concatenate([self.y, y]), factor
+            self.kernel,
+            self.prior,
+            self.noise,
+            self.inference,
+            joined,
+            np.concatenate([self.y, y]),
+            self.rows.and_then(rows),
+            factor,
         )
 
     def draw(self, key: PRNGKeyArray | Array) -> FunctionDraw:

@@ -1,5 +1,6 @@
-"""Checking targets and noise weights."""
+"""Targets, and what is known of the noise of each row."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -23,6 +24,18 @@ def check_targets(x: Any, y: Any) -> np.ndarray:
     return y
 
 
+def check_counts(counts: Any, n: int) -> np.ndarray | None:
+    """How often each row was observed; None where every row was once."""
+    if counts is None:
+        return None
+    counts = np.asarray(counts, dtype=np.float64)
+    if counts.shape != (n,):
+        raise ValueError(f"counts must have shape ({n},), one per row; got {counts.shape}.")
+    if not (np.all(np.isfinite(counts)) and np.all(counts > 0)):
+        raise ValueError("counts must be positive and finite: drop rows that were not observed.")
+    return counts
+
+
 def check_noise_weights(weights: Any, n: int) -> np.ndarray | None:
     """Factors of the noise variance, one per row, positive; None where all are one."""
     if weights is None:
@@ -33,3 +46,50 @@ def check_noise_weights(weights: Any, n: int) -> np.ndarray | None:
     if not (np.all(np.isfinite(weights)) and np.all(weights > 0)):
         raise ValueError("noise_weights must be positive and finite: they multiply the noise variance of their row.")
     return weights
+
+
+@dataclasses.dataclass(frozen=True)
+class RowNoise:
+    """The noise of every row, in units of the model's noise variance.
+
+    A row that was observed c times with the same target says what one observation with a c-th of the noise says,
+    but for a factor of the likelihood that depends on the noise and the scale.
+
+    Attributes:
+        factors: noise variance of the row (of the mean of its observations), shape (n,).
+        single: noise variance of one of its observations, shape (n,).
+        counts: how often it was observed, shape (n,).
+    """
+
+    factors: np.ndarray
+    single: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, n: int, noise_weights: np.ndarray | None, counts: np.ndarray | None) -> "RowNoise":
+        """From checked weights and counts; None stands for ones."""
+        single = np.ones(n) if noise_weights is None else noise_weights
+        counts = np.ones(n) if counts is None else counts
+        return cls(single / counts, single, counts)
+
+    def and_then(self, other: "RowNoise") -> "RowNoise":
+        """These rows and then those of `other`."""
+        parts = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
+        return RowNoise(*(np.concatenate(pair) for pair in parts))
+
+    @property
+    def observations(self) -> float:
+        """How many numbers were observed per output."""
+        return float(np.sum(self.counts))
+
+    @property
+    def repeats(self) -> float:
+        """How many of them repeat a row."""
+        return self.observations - len(self.counts)
+
+    def repeated_log_det(self, noise: float) -> float:
+        """What repeated observations add to the log determinant of the covariance, per output."""
+        again = self.counts - 1
+        if not np.any(again):
+            return 0.0
+        return float(np.sum(again * np.log(noise * self.single) + np.log(self.counts)))
