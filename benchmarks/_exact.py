@@ -15,7 +15,8 @@ import numpy as np
 from benchmarks._nets import Net
 
 DIGITS = 40
-Pair = tuple[np.ndarray, np.ndarray]  # NNGP and NTK
+Exact = Any  # an array of mpmath numbers, which no type checker follows
+Pair = tuple[Exact, Exact]  # NNGP and NTK
 
 
 def kernel(net: Net, x1: np.ndarray, x2: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -30,7 +31,7 @@ def kernel(net: Net, x1: np.ndarray, x2: np.ndarray | None = None) -> dict[str, 
     return {"nngp": nngp[rows, columns].astype(float), "ntk": (nngp + ntk)[rows, columns].astype(float)}
 
 
-_exact = np.frompyfunc(mp.mpf, 1, 1)
+_exact: Any = np.frompyfunc(mp.mpf, 1, 1)
 
 
 def _through(net: Net, k: Pair) -> Pair:
@@ -49,19 +50,19 @@ def _through(net: Net, k: Pair) -> Pair:
     return LINEAR[name](k, **a)
 
 
-def _map(fn: Callable[[np.ndarray], np.ndarray], k: Pair) -> Pair:
+def _map(fn: Callable[[Exact], Exact], k: Pair) -> Pair:
     return fn(k[0]), fn(k[1])
 
 
 def _sum(ends: list[Pair]) -> Pair:
-    return sum(end[0] for end in ends), sum(end[1] for end in ends)  # type: ignore[return-value]
+    return sum(end[0] for end in ends), sum(end[1] for end in ends)
 
 
 def _rank(k: Pair) -> int:
     return (k[0].ndim - 2) // 2
 
 
-def _variances(k: Pair) -> tuple[np.ndarray, np.ndarray]:
+def _variances(k: Pair) -> tuple[Exact, Exact]:
     """The variance at the first and at the second position of every entry."""
     rank = _rank(k)
     space, n = k[0].shape[:rank], k[0].shape[-1]
@@ -86,10 +87,10 @@ def _dense(k: Pair, weight_var: float = 1.0, bias_var: float = 0.0) -> Pair:
 def _conv(k: Pair, window, weight_var=1.0, bias_var=0.0, strides=None, padding="SAME") -> Pair:
     rank, strides = _rank(k), strides or (1,) * len(window)
 
-    def average(v: np.ndarray) -> np.ndarray:
+    def average(v: Exact) -> Exact:
         v = _pad(v, window, strides, padding)
         parts = [_shifted(v, offset + offset, window, strides) for offset in itertools.product(*map(range, window))]
-        return sum(parts) / mp.mpf(len(parts))  # type: ignore[operator]
+        return sum(parts) / mp.mpf(len(parts))
 
     assert len(window) == rank
     return _dense(_map(average, k), weight_var, bias_var)
@@ -98,26 +99,26 @@ def _conv(k: Pair, window, weight_var=1.0, bias_var=0.0, strides=None, padding="
 def _pool(k: Pair, window, strides=None, padding="VALID", *, mean: bool) -> Pair:
     strides = strides or window
 
-    def total(v: np.ndarray) -> np.ndarray:
+    def total(v: Exact) -> Exact:
         v = _pad(v, window, strides, padding)
         offsets = list(itertools.product(*map(range, window)))
         parts = [_shifted(v, first + second, window, strides) for first in offsets for second in offsets]
-        return sum(parts) / mp.mpf(len(parts) if mean else 1)  # type: ignore[operator]
+        return sum(parts) / mp.mpf(len(parts) if mean else 1)
 
     return _map(total, k)
 
 
-def _pad(v: np.ndarray, window, strides, padding: str) -> np.ndarray:
+def _pad(v: Exact, window, strides, padding: str) -> Exact:
     if padding == "VALID":
         return v
     widths = [(0, 0)] * v.ndim
     for axis, (size, stride) in enumerate(zip(window, strides, strict=True)):
         missing = max((math.ceil(v.shape[axis] / stride) - 1) * stride + size - v.shape[axis], 0)
         widths[axis] = widths[axis + len(window)] = (missing // 2, missing - missing // 2)
-    return np.pad(v, widths, mode="wrap") if padding == "CIRCULAR" else np.pad(v, widths, constant_values=mp.mpf(0))
+    return np.pad(v, widths, mode="wrap") if padding == "CIRCULAR" else np.pad(v, widths)
 
 
-def _shifted(v: np.ndarray, offset: tuple[int, ...], window, strides) -> np.ndarray:
+def _shifted(v: Exact, offset: tuple[int, ...], window, strides) -> Exact:
     slices = []
     for axis, start in enumerate(offset):
         size, stride = window[axis % len(window)], strides[axis % len(window)]
@@ -128,7 +129,7 @@ def _shifted(v: np.ndarray, offset: tuple[int, ...], window, strides) -> np.ndar
 
 def _flatten(k: Pair) -> Pair:
     space = k[0].shape[: _rank(k)]
-    return _map(lambda v: sum(v[at + at] for at in np.ndindex(*space)) / mp.mpf(math.prod(space)), k)  # type: ignore
+    return _map(lambda v: sum(v[at + at] for at in np.ndindex(*space)) / mp.mpf(math.prod(space)), k)
 
 
 def _pool_all(k: Pair) -> Pair:
@@ -145,7 +146,7 @@ def _dropout(k: Pair, rate: float) -> Pair:
     keep = 1 - mp.mpf(rate)
     space, n = k[0].shape[: _rank(k)], k[0].shape[-1]
 
-    def drop(v: np.ndarray) -> np.ndarray:
+    def drop(v: Exact) -> Exact:
         v = v.copy()
         for at in np.ndindex(*space):
             v[at + at][np.arange(n), np.arange(n)] /= keep
@@ -160,10 +161,10 @@ def _attention(k: Pair, weight_var: float, query_key_var: float) -> Pair:
     space, n = k[0].shape[:rank], k[0].shape[-1]
     flat = _map(lambda v: v.reshape(math.prod(space), math.prod(space), n, n), k)
     logits = np.stack([flat[0][:, :, i, i] for i in range(n)]) * mp.sqrt(query_key_var)
-    weights = np.frompyfunc(mp.exp, 1, 1)(logits)
+    weights: Any = np.frompyfunc(mp.exp, 1, 1)(logits)
     weights = weights / weights.sum(axis=-1, keepdims=True)
 
-    def attend(v: np.ndarray) -> np.ndarray:
+    def attend(v: Exact) -> Exact:
         mixed = np.empty_like(v)
         for i, j in np.ndindex(n, n):
             mixed[:, :, i, j] = weights[i] @ v[:, :, i, j] @ weights[j].T
@@ -215,10 +216,18 @@ def _gelu(k12, k11, k22):
     return value(k12), mp.diff(value, k12)
 
 
-def _wave(k12, k11, k22, frequency, weight):
+def _wave(k12, k11, k22, *, frequency, weight):
     w = mp.mpf(frequency) ** 2
     plus, minus = mp.exp(-w * (k11 + k22 - 2 * k12) / 2) / 2, weight * mp.exp(-w * (k11 + k22 + 2 * k12) / 2) / 2
     return plus + minus, w * (plus - minus)
+
+
+def _sin(k12, k11, k22, frequency=1.0, phase=0.0):
+    return _wave(k12, k11, k22, frequency=frequency, weight=-mp.cos(2 * mp.mpf(phase)))
+
+
+def _cos(k12, k11, k22, frequency=1.0):
+    return _wave(k12, k11, k22, frequency=frequency, weight=mp.mpf(1))
 
 
 def _exp(k12, k11, k22):
@@ -238,8 +247,8 @@ DUALS: dict[str, Callable[..., tuple[Any, Any]]] = {
     "Sign": lambda *k: (2 / mp.pi * mp.asin(_correlation(*k)), mp.mpf(0)),
     "Erf": _erf,
     "Gelu": _gelu,
-    "Sin": lambda *k, frequency=1.0, phase=0.0: _wave(*k, frequency, -mp.cos(2 * mp.mpf(phase))),
-    "Cos": lambda *k, frequency=1.0: _wave(*k, frequency, mp.mpf(1)),
+    "Sin": _sin,
+    "Cos": _cos,
     "Exp": _exp,
     "Rbf": _rbf,
 }

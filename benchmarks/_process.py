@@ -22,7 +22,7 @@ class Worker:
         self.library = library
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed with the process)
         self.process = subprocess.Popen(
-            [str(python), "-m", f"benchmarks.workers.{library}"],
+            [str(python), "-m", f"benchmarks.workers.run_{library}"],
             cwd=ROOT,
             env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"},
             stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from neural_tangents import stax
+from neural_tangents import stax  # pyright: ignore[reportMissingImports]
 
 from benchmarks.workers._serve import memory, serve
 
@@ -18,8 +18,8 @@ jax.config.update("jax_enable_x64", True)
 
 def layer(net: list[Any]) -> Any:
     """A layer from its neutral description: [layer, arguments, *layers inside]."""
-    name, a, *inside = net
-    a = {key: tuple(value) if isinstance(value, list) else value for key, value in a.items()}
+    name, arguments, *inside = net
+    a: Any = {key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()}
     if name == "Sequential":
         return stax.serial(*map(layer, inside))
     if name in ("Parallel", "Residual"):
@@ -72,7 +72,8 @@ def kernel(net: list[Any], x1: str, x2: str | None, get: str, dtype: str = "floa
 def values(path: str, rows: list[int] | None = None) -> dict[str, Any]:
     """Save the last result, or some rows of it."""
     chosen = slice(None) if rows is None else np.asarray(rows)
-    np.savez(path, **{name: np.asarray(k)[chosen] for name, k in last._asdict().items()})
+    arrays: Any = {name: np.asarray(k)[chosen] for name, k in last._asdict().items()}
+    np.savez(path, **arrays)
     return {}
 
 

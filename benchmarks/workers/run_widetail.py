@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.workers._serve import memory, serve
 from widetail import nn
-from widetail.kernels import KernelValues
+from widetail.kernels import Get, KernelValues
 
 last: Any = None
 
@@ -22,7 +22,7 @@ def build(net: list[Any]) -> nn.Layer:
     return getattr(nn, name)(*map(build, inside), **arguments)
 
 
-def kernel(net: list[Any], x1: str, x2: str | None, get: str, dtype: str = "float64") -> dict[str, Any]:
+def kernel(net: list[Any], x1: str, x2: str | None, get: Get, dtype: str = "float64") -> dict[str, Any]:
     global last
     body, a, b = build(net), np.load(x1).astype(dtype), None if x2 is None else np.load(x2).astype(dtype)
     last = None
@@ -36,7 +36,8 @@ def kernel(net: list[Any], x1: str, x2: str | None, get: str, dtype: str = "floa
 def values(path: str, rows: list[int] | None = None) -> dict[str, Any]:
     """Save the last result, or some rows of it."""
     chosen = slice(None) if rows is None else rows
-    np.savez(path, **{name: k[chosen] for name, k in last._asdict().items() if k is not None})
+    arrays: Any = {name: k[chosen] for name, k in last._asdict().items() if k is not None}
+    np.savez(path, **arrays)
     return {}
 
 
