@@ -105,7 +105,7 @@ class Sign(Activation):
         return norm_and_inverse(variance)[1]
 
     def dual(self, k12, first, second):
-        return (2 / math.pi) * _arc.arcsin(k12 * (first * second))
+        return (2 / math.pi) * _arc.arcsin(_arc.snap(k12 * (first * second)))
 
     def dual_and_slope(self, k12, first, second):
         return self.dual(k12, first, second), jnp.zeros_like(k12)
