@@ -1,5 +1,6 @@
 """Infinitely wide Bayesian neural networks with heavy tails."""
 
+from widetail import estimators as estimators
 from widetail import kernels as kernels
 from widetail import learning as learning
 from widetail import mixing as mixing
@@ -7,6 +8,8 @@ from widetail import nn as nn
 from widetail import predictive as predictive
 from widetail import priors as priors
 from widetail import process as process
+from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
+from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
 from widetail.learning import EvidenceFit as EvidenceFit
 from widetail.learning import fit_evidence as fit_evidence
 from widetail.priors import BetaPrime as BetaPrime

@@ -1,7 +1,10 @@
 """Evaluation of kernels at scale: tiles, threads, memory, gradients; stationary baselines."""
 
 from widetail.kernels._base import Kernel as Kernel
+from widetail.kernels._config import from_config as from_config
+from widetail.kernels._config import to_config as to_config
 from widetail.kernels._cost import Cost as Cost
+from widetail.kernels._memory import available_memory as available_memory
 from widetail.kernels._stationary import RBF as RBF
 from widetail.kernels._stationary import Matern as Matern
 from widetail.kernels._values import CrossFn as CrossFn

@@ -44,8 +44,8 @@ class CholeskyFactor:
         _restore(work, diagonal)
         raise np.linalg.LinAlgError(
             f"The {len(work)} x {len(work)} covariance matrix is not positive definite: its smallest eigenvalue is "
-            f"about {_smallest_eigenvalue(work):.3g}, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) did not "
-            f"help. Use more observation noise, drop repeated rows, or, with a kernel of your own, check that it is "
+            f"about {_smallest_eigenvalue(work):.3g}, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) "
+            f"did not help. Use more observation noise, drop repeated rows, or, with a kernel of your own, check that it is "
             f"symmetric and positive semi-definite."
         )
 

@@ -1,0 +1,4 @@
+"""scikit-learn estimators, and saving and loading them."""
+
+from widetail.estimators._classifier import ScaleMixtureClassifier as ScaleMixtureClassifier
+from widetail.estimators._regressor import ScaleMixtureRegressor as ScaleMixtureRegressor

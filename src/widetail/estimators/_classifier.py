@@ -1,0 +1,133 @@
+"""Classification by regression on one-hot targets, as a scikit-learn estimator."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from widetail.estimators._exact import ExactEstimator
+from widetail.estimators._probabilities import best_temperature, probability_of_largest
+from widetail.predictive import Predictive
+from widetail.process import ScaledPosterior
+
+Probabilities = Literal["softmax", "largest"]
+
+
+class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
+    """Classification with an infinitely wide network, by exact regression on one-hot targets.
+
+    That is the Gaussian-likelihood classification of the paper. It needs no approximation, and for many classes and
+    rows it is accurate, but its probabilities come from a model of numbers, not of classes: the sparse classifier
+    has a likelihood for them.
+
+    Args:
+        net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state: as in
+            `ScaleMixtureRegressor`; only inputs are standardised.
+        probabilities: "softmax" of the locations, with a temperature fitted to leave-one-out predictions, or "largest":
+            the probability, under the predictive distribution, that a class has the largest output.
+
+    Attributes:
+        classes_: the labels.
+        temperature_: the fitted factor of "softmax".
+        process_, posterior_, architecture_, choice_, evidence_fit_: as in `ScaleMixtureRegressor`.
+
+    Example:
+        >>> import numpy as np
+        >>> import widetail as wt
+        >>> x = np.random.default_rng(0).normal(size=(60, 2))
+        >>> model = wt.ScaleMixtureClassifier(net=wt.nn.mlp(2)).fit(x, x[:, 0] > 0)
+        >>> model.predict(np.array([[2.0, 0.0], [-2.0, 0.0]])).tolist()
+        [True, False]
+    """
+
+    def __init__(
+        self,
+        net: Any = None,
+        prior: Any = None,
+        noise: Any = "scaled",
+        learn: bool = True,
+        standardise: bool = True,
+        choose_rows: int = 400,
+        learn_rows: int = 1500,
+        max_iterations: int = 60,
+        random_state: int = 0,
+        probabilities: Probabilities = "softmax",
+    ):
+        super().__init__(
+            net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state
+        )
+        self.probabilities = probabilities
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureClassifier":  # noqa: N803
+        """Choose, learn and condition.
+
+        Args:
+            X: inputs, shape (n, d): an array or a data frame of numbers.
+            y: labels, shape (n,), of any kind.
+            sample_weight: a row of weight w counts as w equal observations.
+        """
+        self._check_parameters()
+        if self.probabilities not in ("softmax", "largest"):
+            raise ValueError(f"probabilities must be 'softmax' or 'largest'; got {self.probabilities!r}.")
+        x, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        weights = self._weights(sample_weight, x)
+        seen = weights > 0
+        self.classes_, labels = np.unique(y[seen], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold at least two classes; it has only one class, {self.classes_[0]!r}.")
+        targets = np.zeros((len(x), len(self.classes_)))
+        targets[seen] = np.eye(len(self.classes_))[labels] - 1 / len(self.classes_)
+        self._learn_and_condition(x, targets, weights)
+        left_out = self._leave_one_out()
+        self.temperature_ = best_temperature(left_out, labels, weights[seen])
+        return self
+
+    def _leave_one_out(self) -> np.ndarray:
+        """Locations at each training row given all the others, from the factor of all of them."""
+        posterior = self.posterior_
+        if isinstance(posterior, ScaledPosterior):
+            precision = np.diagonal(posterior.factor.inverse())
+            return posterior.y - posterior.weights / precision[:, None]
+        scale = float(np.median(np.asarray(posterior.scale.quantile(0.5))))
+        root = np.sqrt(posterior.noise * posterior.rows.factors)
+        vectors = posterior.vectors / root[:, None]
+        solved = vectors / (scale * posterior.eigenvalues + 1)
+        return posterior.y - (solved @ posterior.rotated) / np.einsum("ij,ij->i", solved, vectors)[:, None]
+
+    def predict_dist(self, X: Any) -> Predictive:  # noqa: N803
+        """The predictive distribution of the centred one-hot targets, shape (m, classes)."""
+        return self.posterior(self._new_inputs(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Class probabilities, shape (m, classes)."""
+        x = self._new_inputs(X)
+        if self.probabilities == "softmax":
+            return softmax(self.temperature_ * np.asarray(self.posterior.f(x).median), axis=1)
+        dist = self.posterior.f(x)
+        scales, log_weights = (np.asarray(part) for part in self.posterior.scale.nodes())
+        if isinstance(self.posterior, ScaledPosterior):
+            std = np.sqrt(scales[:, None] * np.asarray(dist.dispersion))
+            return probability_of_largest(np.asarray(dist.loc), std, log_weights)
+        raise ValueError("probabilities='largest' needs noise='scaled', for which the location does not depend on it.")
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The class with the largest location."""
+        location = np.asarray(self.posterior.f(self._new_inputs(X)).median)
+        return self.classes_[np.argmax(location, axis=1)]
+
+    def log_score(self, X: Any, y: Any) -> float:  # noqa: N803
+        """Mean over rows of the log probability of the label; higher is better."""
+        columns = np.searchsorted(self.classes_, y)
+        p = self.predict_proba(X)[np.arange(len(columns)), columns]
+        return float(np.mean(np.log(p)))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, without pickles; `wt.load` reads it."""
+        from widetail.estimators._files import save  # the reader knows every estimator: a cycle at import time
+
+        save(self, path)

@@ -1,0 +1,123 @@
+"""What the exact estimators share: inputs, architecture, learning, conditioning."""
+
+import numbers
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from widetail.estimators._architecture import default_networks
+from widetail.estimators._scaling import Scaling
+from widetail.kernels import available_memory
+from widetail.learning import choose, fit_evidence
+from widetail.priors import InverseGamma
+from widetail.process import IndependentNoise, Posterior, ScaledNoise, ScaleMixture
+
+NoiseKind = Literal["scaled", "independent"]
+
+FEWEST_ROWS_TO_LEARN_FROM = 10
+
+
+class ExactEstimator(BaseEstimator):
+    """Base of the estimators with exact inference; not for direct use."""
+
+    def __init__(
+        self,
+        net: Any = None,
+        prior: Any = None,
+        noise: Any = "scaled",
+        learn: bool = True,
+        standardise: bool = True,
+        choose_rows: int = 400,
+        learn_rows: int = 1500,
+        max_iterations: int = 60,
+        random_state: int = 0,
+    ):
+        self.net = net
+        self.prior = prior
+        self.noise = noise
+        self.learn = learn
+        self.standardise = standardise
+        self.choose_rows = choose_rows
+        self.learn_rows = learn_rows
+        self.max_iterations = max_iterations
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        for name in ("choose_rows", "learn_rows", "max_iterations"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+        if not isinstance(self.random_state, numbers.Integral):
+            raise ValueError(f"random_state must be an integer; got {self.random_state!r}.")
+
+    def _noise(self) -> ScaledNoise | IndependentNoise:
+        if isinstance(self.noise, (ScaledNoise, IndependentNoise)):
+            return self.noise
+        kinds = {"scaled": ScaledNoise, "independent": IndependentNoise}
+        if self.noise not in kinds:
+            raise ValueError(
+                f"noise must be 'scaled', 'independent', wt.ScaledNoise(...) or wt.IndependentNoise(...); "
+                f"got {self.noise!r}."
+            )
+        return kinds[self.noise](0.05)
+
+    def _processes(self, features: int) -> dict[str, ScaleMixture]:
+        prior = InverseGamma(2.0, 2.0) if self.prior is None else self.prior
+        networks = default_networks(features) if self.net is None else {"given": self.net}
+        return {name: ScaleMixture(net, prior, self._noise()) for name, net in networks.items()}
+
+    def _weights(self, sample_weight: Any, x: np.ndarray) -> np.ndarray:
+        """Weights as counts: a row of weight w counts as w equal observations."""
+        weights = _check_sample_weight(sample_weight, x, dtype=np.float64)
+        if np.any(weights < 0):
+            raise ValueError(f"sample_weight must not be negative; the smallest is {weights.min()}.")
+        if not np.any(weights > 0):
+            raise ValueError("sample_weight must have at least one positive entry; all are zero.")
+        return weights
+
+    def _learn_and_condition(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+        """Choose, learn and condition on standardised data; sets the attributes of a fitted estimator."""
+        rows = np.flatnonzero(weights > 0)
+        x, y, counts = x[rows], y[rows], weights[rows]
+        self._check_memory(len(y))
+        self.x_scaling_ = Scaling.of(x, counts) if self.standardise else Scaling.identity(x.shape[1])
+        x = self.x_scaling_.apply(x)
+        processes = self._processes(x.shape[1])
+        name, process = next(iter(processes.items()))
+        self.choice_, self.evidence_fit_ = None, None
+        if self.learn and len(y) >= FEWEST_ROWS_TO_LEARN_FROM:
+            options = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}
+            if len(processes) > 1:
+                self.choice_ = choose(processes, x, y, subset=self.choose_rows, **options)
+                name, process = self.choice_.name, self.choice_.fit.process
+            if self.choice_ is None or self.choice_.fit.rows < min(len(y), self.learn_rows):
+                self.evidence_fit_ = fit_evidence(process, x, y, subset=self.learn_rows, **options)
+            else:
+                self.evidence_fit_ = self.choice_.fit
+            process = self.evidence_fit_.process
+        self.architecture_ = name
+        self.process_ = process
+        self.posterior_ = process.posterior(x, y, counts=None if np.all(counts == 1) else counts)
+
+    def _check_memory(self, n: int) -> None:
+        arrays = 1.3 if self.noise == "scaled" or isinstance(self.noise, ScaledNoise) else 3.3
+        needed, free = arrays * 8.0 * n * n, available_memory()
+        if needed > free:
+            raise MemoryError(
+                f"Exact inference on {n} rows needs about {needed / 1e9:.3g} GB, but {free / 1e9:.3g} GB is free. "
+                f"Fit a random subset of the rows, or use a sparse model (wt.SparseMixtureRegressor, "
+                f"wt.SparseMixtureClassifier), whose memory grows with n and not with its square."
+            )
+
+    def _new_inputs(self, x: Any) -> np.ndarray:
+        check_is_fitted(self, "posterior_")
+        x = validate_data(self, x, reset=False, dtype=np.float64)
+        return self.x_scaling_.apply(x)
+
+    @property
+    def posterior(self) -> Posterior:
+        """The fitted posterior, in standard units."""
+        check_is_fitted(self, "posterior_")
+        return self.posterior_

@@ -1,0 +1,39 @@
+"""Class probabilities from regression on one-hot targets."""
+
+import numpy as np
+import scipy.optimize
+from scipy.special import log_ndtr, log_softmax, logsumexp
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+LOG_WEIGHTS = np.log(WEIGHTS / WEIGHTS.sum())
+
+
+def probability_of_largest(location: np.ndarray, std: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
+    r"""The probability that each output is the largest, for normal outputs given a shared scale.
+
+    $\sum_j w_j \int \prod_{k \ne c} \Phi(z + (m_c - m_k) / s_j)\, \phi(z)\, dz$, by Gauss-Hermite quadrature in z.
+
+    Args:
+        location: means, shape (m, classes).
+        std: standard deviation of every output, one per node of the scale: shape (nodes, m).
+        log_weights: log weights of the nodes, shape (nodes,).
+    """
+    gaps = location[:, :, None] - location[:, None, :]  # (m, c, k)
+    parts = []
+    for node_std, log_weight in zip(std, log_weights, strict=True):
+        scaled = gaps / node_std[:, None, None]
+        below = log_ndtr(scaled[..., None] + NODES)  # (m, c, k, z); k = c gives the factor to leave out
+        total = below.sum(axis=2) - log_ndtr(NODES)
+        parts.append(log_weight + logsumexp(total + LOG_WEIGHTS, axis=-1))
+    log_p = logsumexp(np.stack(parts), axis=0)
+    return np.exp(log_p - logsumexp(log_p, axis=1, keepdims=True))
+
+
+def best_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """The factor of the scores that makes their softmax most likely for held-out labels."""
+    rows = np.arange(len(labels))
+
+    def loss(log_factor: float) -> float:
+        return -float(np.average(log_softmax(np.exp(log_factor) * scores, axis=1)[rows, labels], weights=weights))
+
+    return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded").x))

@@ -1,0 +1,115 @@
+"""Regression with a scale mixture, as a scikit-learn estimator."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from widetail.estimators._exact import ExactEstimator
+from widetail.estimators._scaling import Scaling
+from widetail.predictive import Predictive
+
+
+class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
+    """Regression with an infinitely wide network whose readout variance has a prior: a Student-t process by default.
+
+    With no arguments it standardises, chooses between a few architectures by their evidence, learns their
+    hyperparameters (one relevance per feature among them), and conditions exactly on all rows. It needs memory for
+    one n x n matrix and time for its Cholesky factorisation.
+
+    Args:
+        net: a network of `widetail.nn`, a kernel, or a function k(x1, x2); None to choose one.
+        prior: prior of the readout variance in units of the standardised targets; InverseGamma(2, 2) by default,
+            PointMass(1.0) gives a plain Gaussian process.
+        noise: "scaled" (inside the scale, fast) or "independent" (ordinary Gaussian noise), or a noise object, whose
+            variance is where learning starts.
+        learn: whether to learn hyperparameters by evidence; False takes them as given.
+        standardise: whether to standardise inputs and targets.
+        choose_rows: rows of the random subset on which architectures are compared.
+        learn_rows: rows of the random subset from which hyperparameters are learned; conditioning uses all rows.
+        max_iterations: of each optimisation.
+        random_state: an integer seed.
+
+    Attributes:
+        process_: the `ScaleMixture` that was learned, in standard units.
+        posterior_: its posterior.
+        architecture_: which default architecture was chosen, or "given".
+        choice_, evidence_fit_: what was compared and learned (None where nothing was).
+        n_features_in_, feature_names_in_: as in scikit-learn.
+
+    Example:
+        >>> import numpy as np
+        >>> import widetail as wt
+        >>> x = np.linspace(-2.0, 2.0, 40)[:, None]
+        >>> model = wt.ScaleMixtureRegressor(net=wt.nn.mlp(2, "erf")).fit(x, np.sin(3.0 * x[:, 0]))
+        >>> lower, upper = model.predict_interval(np.array([[0.5]]), coverage=0.9)
+        >>> bool(lower[0] < np.sin(1.5) < upper[0])
+        True
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureRegressor":  # noqa: N803
+        """Choose, learn and condition.
+
+        Args:
+            X: inputs, shape (n, d): an array or a data frame of numbers.
+            y: targets, shape (n,) or (n, outputs), in any units.
+            sample_weight: a row of weight w counts as w equal observations.
+        """
+        self._check_parameters()
+        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
+        y = np.asarray(y, dtype=np.float64)
+        weights = self._weights(sample_weight, x)
+        columns = y.reshape(len(y), -1)
+        seen = weights > 0
+        scaling = Scaling.of(columns[seen], weights[seen]) if self.standardise else Scaling.identity(columns.shape[1])
+        self.y_scaling_ = scaling
+        self._learn_and_condition(x, scaling.apply(columns).reshape(y.shape), weights)
+        return self
+
+    def predict_dist(self, X: Any) -> Predictive:  # noqa: N803
+        """The predictive distribution of y, in the units of y."""
+        return self._in_units(self.posterior(self._new_inputs(X)))
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The location of the predictive distribution: its mean, where that exists, and its median."""
+        return np.asarray(self._in_units(self.posterior.f(self._new_inputs(X))).median)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        """Lower and upper ends of the central interval that holds y with probability `coverage`."""
+        lower, upper = self.predict_dist(X).interval(coverage)
+        return np.asarray(lower), np.asarray(upper)
+
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:  # noqa: N803
+        """Quantiles of y, shape (n, number of quantiles), or (n, outputs, number of quantiles)."""
+        return np.moveaxis(np.asarray(self.predict_dist(X).quantile(np.asarray(quantiles, dtype=np.float64))), 0, -1)
+
+    def log_score(self, X: Any, y: Any) -> float:  # noqa: N803
+        """Mean over rows and outputs of the log predictive density of y, in its units; higher is better."""
+        y = np.asarray(y, dtype=np.float64)
+        return float(np.mean(self.predict_dist(X).log_prob(y)))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: int = 0) -> np.ndarray:  # noqa: N803
+        """Joint draws of y, shape (n, n_samples) or (n, outputs, n_samples); one readout scale for each draw."""
+        draws = self.predict_dist(X).sample(jax.random.key(random_state), (n_samples,))
+        return np.moveaxis(np.asarray(draws), 0, -1)
+
+    def _in_units(self, dist: Predictive) -> Predictive:
+        shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
+        if len(dist.event_shape) == 1:
+            shift, factor = shift[0], factor[0]
+        return dist.rescale(shift, factor)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, without pickles; `wt.load` reads it."""
+        from widetail.estimators._files import save  # the reader knows every estimator: a cycle at import time
+
+        save(self, path)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

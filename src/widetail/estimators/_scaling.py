@@ -1,0 +1,39 @@
+"""Standardising inputs and targets, at any magnitude."""
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """Column-wise shift and factor: `(values - shift) / factor`.
+
+    Attributes:
+        shift: weighted mean of each column.
+        factor: weighted standard deviation; 1 for a constant column.
+    """
+
+    shift: np.ndarray
+    factor: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, weights: np.ndarray | None = None) -> "Scaling":
+        """From data of shape (n, columns). Squares of values like 1e300 or 1e-300 do not overflow or vanish."""
+        largest = np.max(np.abs(values), axis=0)
+        unit = np.where(largest > 0, largest, 1.0)
+        scaled = values / unit
+        mean = np.average(scaled, axis=0, weights=weights)
+        spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
+        # differences at the level of rounding are no differences
+        is_constant = spread <= 10 * np.finfo(values.dtype).eps * np.abs(mean)
+        return cls(mean * unit, np.where(is_constant, 1.0, spread * unit))
+
+    @classmethod
+    def identity(cls, columns: int) -> "Scaling":
+        """No change."""
+        return cls(np.zeros(columns), np.ones(columns))
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """To standard units."""
+        return (values - self.shift) / self.factor
