@@ -26,6 +26,11 @@ def _is_tracer(leaf: Any) -> bool:
     return False
 
 
+def namespace(array: Any) -> Any:
+    """`numpy` for what NumPy holds, `jax.numpy` for the rest: code that uses it runs in either."""
+    return np if isinstance(array, (np.ndarray, np.generic)) else jnp
+
+
 def double_precision(fn: Fn) -> Fn:
     """Run `fn` in float64 whatever the user's `jax_enable_x64` flag says; return NumPy arrays.
 
@@ -35,7 +40,7 @@ def double_precision(fn: Fn) -> Fn:
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_traced(args, kwargs):
+        if is_traced(args, kwargs) or _is_tracer(jnp.zeros(())):  # the latter: constants inside of jit
             return fn(*args, **kwargs)
         with jax.enable_x64(True):
             args, kwargs = jax.tree.map(_to_float64, (args, kwargs))
@@ -51,7 +56,6 @@ def _to_float64(leaf: Any) -> Any:
 
 
 def _to_numpy(leaf: Any) -> Any:
-    # Inside a transformation even a function of constants gives a traced result.
     return np.asarray(leaf)[()] if isinstance(leaf, jax.Array) and not _is_opaque(leaf) else leaf
 
 

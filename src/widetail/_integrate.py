@@ -9,6 +9,7 @@ Three steps make every density of this library such an integrand:
 3. the variable is stretched, `point = centre + stretch * sinh(u)`, so that a tail that decays like a power of
    the scale costs a few nodes more instead of hundreds.
 
+Densities that JAX cannot trace are integrated in NumPy, by the same code.
 Everything is batched: points are the leading axis, `(points, *batch)`, and the density broadcasts.
 Placing the grid carries no gradient: the integral does not depend on where its nodes are.
 """
@@ -19,12 +20,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, ArrayLike, Float
 
-from widetail._arrays import is_traced
+from widetail._arrays import is_traced, namespace
 
 # Logarithm of a density on the line, up to a constant: (points, *batch) -> (points, *batch).
-LogDensity = Callable[[Float[Array, "points *batch"]], Float[Array, "points *batch"]]
+Points = Float[Array | np.ndarray, "points *batch"]
+LogDensity = Callable[[Any], Any]
+Batch = Float[ArrayLike, "*#batch"]
 
 # Falls of the log density: the first sets the width of the bulk, the second ends the grid. It is far more
 # than the integral itself needs: the same nodes then serve the far tails of a predictive distribution.
@@ -37,36 +40,34 @@ _ZOOMS = 9
 class Bounds(NamedTuple):
     """The support of a density; `None` where it has no end."""
 
-    lower: Float[Array, "*#batch"] | None = None
-    upper: Float[Array, "*#batch"] | None = None
+    lower: Any = None
+    upper: Any = None
 
-    def from_line(self, v: Float[Array, "points *batch"]) -> tuple[Array, Array]:
+    def from_line(self, v: Points) -> tuple[Any, Any]:
         """The point at the unbounded coordinate `v`, and the log of its derivative."""
         lower, upper = self
+        xp = namespace(v)
         if lower is not None and upper is not None:
-            log_left, log_right = jax.nn.log_sigmoid(v), jax.nn.log_sigmoid(-v)
-            inside = jnp.where(
-                v < 0,
-                lower + (upper - lower) * jnp.exp(log_left),
-                upper - (upper - lower) * jnp.exp(log_right),
-            )
-            return inside, jnp.log(upper - lower) + log_left + log_right
+            width, log_left, log_right = upper - lower, -xp.logaddexp(0.0, -v), -xp.logaddexp(0.0, v)
+            inside = xp.where(v < 0, lower + width * xp.exp(log_left), upper - width * xp.exp(log_right))
+            return inside, xp.log(width) + log_left + log_right
         if lower is not None:
-            return lower + jnp.exp(v), v
+            return lower + xp.exp(v), v
         if upper is not None:
-            return upper - jnp.exp(-v), -v
-        return v, jnp.zeros_like(v)
+            return upper - xp.exp(-v), -v
+        return v, xp.zeros_like(v)
 
-    def to_line(self, point: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    def to_line(self, point: Any) -> Any:
         """The unbounded coordinate of a point; one outside of the support is moved inside."""
         lower, upper = self
+        xp = namespace(point)
         if lower is not None and upper is not None:
-            share = jnp.clip((point - lower) / (upper - lower), 1e-3, 1 - 1e-3)
-            return jnp.log(share) - jnp.log1p(-share)
+            share = xp.clip((point - lower) / (upper - lower), 1e-3, 1 - 1e-3)
+            return xp.log(share) - xp.log1p(-share)
         if lower is not None:
-            return jnp.log(jnp.where(point > lower, point - lower, 1.0))
+            return xp.log(xp.where(point > lower, point - lower, 1.0))
         if upper is not None:
-            return -jnp.log(jnp.where(point < upper, upper - point, 1.0))
+            return -xp.log(xp.where(point < upper, upper - point, 1.0))
         return point
 
 
@@ -76,41 +77,42 @@ UNBOUNDED = Bounds()
 class Placement(NamedTuple):
     """Where the nodes of an integral belong; refine it by asking `grid` for more nodes."""
 
-    centre: Float[Array, "*batch"]
-    stretch: Float[Array, "*batch"]
-    left: Float[Array, "*batch"]
-    right: Float[Array, "*batch"]
-    proper: Bool[Array, "*batch"]  # False: the integral diverges
-    empty: Bool[Array, "*batch"]  # True: the integral is zero
+    centre: Any
+    stretch: Any
+    left: Any
+    right: Any
+    proper: Any  # False: the integral diverges
+    empty: Any  # True: the integral is zero
 
-    def grid(self, nodes: int, bounds: Bounds = UNBOUNDED) -> tuple[Array, Array]:
+    def grid(self, nodes: int, bounds: Bounds = UNBOUNDED) -> tuple[Any, Any]:
         """The nodes and the logs of their weights, both of shape (nodes, *batch)."""
+        xp = namespace(self.centre)
         # An even number of steps puts the middle of a symmetric density on a node of the full and of the
         # halved grid; half a step aside, their errors would agree and the error estimate would vanish.
         steps = nodes - nodes % 2
-        share = (jnp.arange(nodes, dtype=float) / steps).reshape((nodes,) + (1,) * self.centre.ndim)
+        share = (xp.arange(nodes, dtype=float) / steps).reshape((nodes,) + (1,) * self.centre.ndim)
         u = self.left + (self.right - self.left) * share
-        log_step = jnp.log(self.right - self.left) - jnp.log(float(steps))
+        log_step = xp.log(self.right - self.left) - xp.log(float(steps))
         # sinh and cosh, by one exponential: they are most of the time that compiling takes.
-        growth, decay = jnp.exp(u), jnp.exp(-u)
+        growth, decay = xp.exp(u), xp.exp(-u)
         points, log_slope = bounds.from_line(self.centre + 0.5 * self.stretch * (growth - decay))
-        log_weight = log_step + jnp.log(0.5 * self.stretch * (growth + decay))
+        log_weight = log_step + xp.log(0.5 * self.stretch * (growth + decay))
         return points, log_weight + log_slope
 
 
 class Integral(NamedTuple):
-    """An integral with the nodes it was computed on."""
+    """An integral with the nodes it was computed on; points and terms have shape (nodes, *batch)."""
 
-    log_value: Float[Array, "*batch"]
-    points: Float[Array, "nodes *batch"]
-    log_terms: Float[Array, "nodes *batch"]  # their log-sum-exp is log_value
-    coarse_gap: Float[Array, "*batch"]  # the change of log_value when every second node is left out
+    log_value: Any
+    points: Any
+    log_terms: Any  # their log-sum-exp is log_value
+    coarse_gap: Any  # the change of log_value when every second node is left out
     placement: Placement
 
 
 def integrate(
     log_density: LogDensity,
-    near: tuple[Float[Array, "*#batch"], Float[Array, "*#batch"]],
+    near: tuple[Batch, Batch],
     nodes: int,
     bounds: Bounds = UNBOUNDED,
 ) -> Integral:
@@ -123,67 +125,70 @@ def integrate(
         bounds: the ends of the support, if it has any.
     """
     placement = place(log_density, near, bounds)
+    xp = namespace(placement.centre)
     points, log_weights = placement.grid(nodes, bounds)
     log_terms = log_density(points) + log_weights
-    highest = jnp.max(jax.lax.stop_gradient(log_terms), axis=0)
-    highest = jnp.where(jnp.isfinite(highest), highest, 0.0)
-    terms = jnp.exp(log_terms - highest)
-    total, coarse_total = jnp.sum(terms, axis=0), 2 * jnp.sum(terms[::2], axis=0)
-    gap = jnp.where(placement.proper, jnp.abs(jnp.log(coarse_total / total)), 0.0)
-    log_value = highest + jnp.log(total)
-    log_value = jnp.where(placement.proper, log_value, jnp.where(placement.empty, -jnp.inf, jnp.inf))
+    highest = xp.max(_without_gradient(log_terms), axis=0)
+    highest = xp.where(xp.isfinite(highest), highest, 0.0)
+    terms = xp.exp(log_terms - highest)
+    total, coarse_total = xp.sum(terms, axis=0), 2 * xp.sum(terms[::2], axis=0)
+    gap = xp.where(placement.proper, xp.abs(xp.log(coarse_total / total)), 0.0)
+    log_value = highest + xp.log(total)
+    log_value = xp.where(placement.proper, log_value, xp.where(placement.empty, -xp.inf, xp.inf))
     return Integral(log_value, points, log_terms, gap, placement)
 
 
 def place(
     log_density: LogDensity,
-    near: tuple[Float[Array, "*#batch"], Float[Array, "*#batch"]],
+    near: tuple[Batch, Batch],
     bounds: Bounds = UNBOUNDED,
 ) -> Placement:
     """Find the mode and the extent of a density; see `integrate`."""
+    xp = namespace(near[0])
 
-    def frozen(v: Array) -> Array:
+    def frozen(v: Any) -> Any:
         points, log_slope = bounds.from_line(v)
-        values = jax.lax.stop_gradient(log_density(points) + log_slope)
-        return jnp.where(jnp.isnan(values), -jnp.inf, values)
+        values = _without_gradient(log_density(points) + log_slope)
+        return xp.where(xp.isnan(values), -xp.inf, values)
 
-    first, last = (jax.lax.stop_gradient(bounds.to_line(jnp.asarray(point, float))) for point in near)
+    first, last = (_without_gradient(bounds.to_line(xp.asarray(point, float))) for point in near)
     centre, peak, inside = _find_mode(frozen, first, last)
     reach, ends = _reach(frozen, centre, peak)
     (near_left, near_right), (far_left, far_right) = reach
-    stretch = jnp.minimum(near_left, near_right)
+    stretch = xp.minimum(near_left, near_right)
     return Placement(
         centre,
         stretch,
         -_arcsinh(far_left / stretch),
         _arcsinh(far_right / stretch),
-        inside & jnp.all(ends, axis=(0, 1)),
-        peak == -jnp.inf,
+        inside & xp.all(ends, axis=(0, 1)),
+        peak == -xp.inf,
     )
 
 
-def _find_mode(log_density: LogDensity, first: Array, last: Array) -> tuple[Array, Array, Array]:
+def _find_mode(log_density: LogDensity, first: Any, last: Any) -> tuple[Any, Any, Any]:
     """The highest point seen, its value, and whether it is not at the edge of what was searched."""
-    first, last = jnp.broadcast_arrays(first, last)
+    xp = namespace(first)
+    first, last = xp.broadcast_arrays(first, last)
     column = (-1,) + (1,) * first.ndim
-    steps = jnp.asarray(_SCAN, float).reshape(column)
-    between = jnp.linspace(0.0, 1.0, 17).reshape(column)
-    points = jnp.concatenate([first - steps[::-1], first + (last - first) * between, last + steps])
+    steps = xp.asarray(_SCAN, float).reshape(column)
+    between = xp.linspace(0.0, 1.0, 17).reshape(column)
+    points = xp.concatenate([first - steps[::-1], first + (last - first) * between, last + steps])
     values = log_density(points)
-    points = jnp.broadcast_to(points, values.shape)
-    best = jnp.argmax(values, axis=0)
-    inside = (best > 0) & (best < points.shape[0] - 1) & jnp.isfinite(jnp.max(values, axis=0))
-    share = jnp.linspace(0.0, 1.0, 11).reshape((-1,) + (1,) * best.ndim)
-    low = _pick(points, jnp.maximum(best - 1, 0))
-    high = _pick(points, jnp.minimum(best + 1, points.shape[0] - 1))
+    points = xp.broadcast_to(points, values.shape)
+    best = xp.argmax(values, axis=0)
+    inside = (best > 0) & (best < points.shape[0] - 1) & xp.isfinite(xp.max(values, axis=0))
+    share = xp.linspace(0.0, 1.0, 11).reshape((-1,) + (1,) * best.ndim)
+    low = _pick(points, xp.maximum(best - 1, 0))
+    high = _pick(points, xp.minimum(best + 1, points.shape[0] - 1))
 
-    def zoom(_: Any, bracket: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    def zoom(_: Any, bracket: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         low, high = bracket[:2]
         points = low + (high - low) * share
         values = log_density(points)
-        best = jnp.argmax(values, axis=0)
+        best = xp.argmax(values, axis=0)
         at_best = _pick(points, best), _pick(values, best)
-        return _pick(points, jnp.maximum(best - 1, 0)), _pick(points, jnp.minimum(best + 1, 10)), *at_best
+        return _pick(points, xp.maximum(best - 1, 0)), _pick(points, xp.minimum(best + 1, 10)), *at_best
 
     bracket = (low, high, low, low)
     if is_traced(values):
@@ -194,33 +199,41 @@ def _find_mode(log_density: LogDensity, first: Array, last: Array) -> tuple[Arra
     return bracket[2], bracket[3], inside
 
 
-def _reach(log_density: LogDensity, centre: Array, peak: Array) -> tuple[Array, Array]:
+def _reach(log_density: LogDensity, centre: Any, peak: Any) -> tuple[Any, Any]:
     """How far to the left and right of the centre the density has fallen for good by each of `_DROPS`.
 
     Returns the distances, of shape (drops, sides, *batch), and whether the density ever falls so far.
     """
-    distances = jnp.asarray(_DISTANCES, float).reshape((-1,) + (1,) * centre.ndim)
-    fall = peak - log_density(jnp.concatenate([centre - distances, centre + distances]))
-    falls = jnp.stack(jnp.split(fall, 2), axis=1)
-    drops = jnp.asarray(_DROPS, float).reshape((-1, 1) + (1,) * centre.ndim)
+    xp = namespace(centre)
+    distances = xp.asarray(_DISTANCES, float).reshape((-1,) + (1,) * centre.ndim)
+    fall = peak - log_density(xp.concatenate([centre - distances, centre + distances]))
+    falls = xp.stack(xp.split(fall, 2), axis=1)
+    drops = xp.asarray(_DROPS, float).reshape((-1, 1) + (1,) * centre.ndim)
     fallen = falls[:, None] > drops
-    outer = jnp.minimum(jnp.sum(jnp.cumprod(fallen[::-1].astype(float), axis=0), axis=0), len(distances) - 1.0)
+    outer = xp.minimum(xp.sum(xp.cumprod(fallen[::-1].astype(float), axis=0), axis=0), len(distances) - 1.0)
     outer = len(distances) - outer.astype(int)
     inner_fall, outer_fall = (
-        _pick(jnp.broadcast_to(falls[:, None], fallen.shape), index)
-        for index in (outer - 1, jnp.minimum(outer, len(distances) - 1))
+        _pick(xp.broadcast_to(falls[:, None], fallen.shape), index)
+        for index in (outer - 1, xp.minimum(outer, len(distances) - 1))
     )
     # Between two distances the fall is close to a power of the distance.
-    inner_fall = jnp.maximum(inner_fall, 1e-12)
-    growth = jnp.log(outer_fall) - jnp.log(inner_fall)
-    share = (jnp.log(drops) - jnp.log(inner_fall)) / jnp.where(growth > 0, growth, 1.0)
-    share = jnp.where(jnp.isfinite(growth) & (growth > 0), jnp.clip(share, 0.0, 1.0), 1.0)
-    return jnp.asarray(_DISTANCES, float)[outer - 1] * 2.0**share, fallen[-1]
+    inner_fall = xp.maximum(inner_fall, 1e-12)
+    growth = xp.log(outer_fall) - xp.log(inner_fall)
+    share = (xp.log(drops) - xp.log(inner_fall)) / xp.where(growth > 0, growth, 1.0)
+    share = xp.where(xp.isfinite(growth) & (growth > 0), xp.clip(share, 0.0, 1.0), 1.0)
+    return xp.asarray(_DISTANCES, float)[outer - 1] * 2.0**share, fallen[-1]
 
 
-def _arcsinh(x: Array) -> Array:
-    return jnp.log(x + jnp.sqrt(x**2 + 1))
+def _arcsinh(x: Any) -> Any:
+    xp = namespace(x)
+    return xp.log(x + xp.sqrt(x**2 + 1))
 
 
-def _pick(table: Array, index: Array) -> Array:
+def _pick(table: Any, index: Any) -> Any:
+    if isinstance(table, np.ndarray):
+        return np.take_along_axis(table, np.asarray(index)[None], axis=0)[0]
     return jnp.take_along_axis(table, index[None], axis=0, mode="promise_in_bounds")[0]
+
+
+def _without_gradient(x: Any) -> Any:
+    return x if namespace(x) is np else jax.lax.stop_gradient(x)

@@ -102,14 +102,10 @@ def importance_posterior(
     scales = prior.draw_log(key, (draws,))
     missing = (1,) * (len(shape) - len(prior_shape))
     scales = jnp.broadcast_to(scales.reshape((draws, *missing, *prior_shape)), (draws, *shape))
-    log_likelihood = likelihood.log_prob_of_log(scales)
-    log_total = jax.nn.logsumexp(log_likelihood, axis=0)
-    log_weights = log_likelihood - log_total
-    ess = jnp.exp(-jax.nn.logsumexp(2 * log_weights, axis=0))
-    diagnostics = ScaleDiagnostics("importance", draws, ess=ess, pareto_k=pareto_k(log_weights))
+    log_weights, evidence, ess, k = _weigh(likelihood, scales)
+    diagnostics = ScaleDiagnostics("importance", draws, ess=ess, pareto_k=k)
     if not is_traced(log_weights):
         _warn_if_poor(diagnostics)
-    evidence = log_total - jnp.log(float(draws))
     return ImportancePosterior(
         prior=prior,
         likelihood=likelihood,
@@ -118,6 +114,16 @@ def importance_posterior(
         log_evidence=evidence,
         diagnostics=diagnostics,
     )
+
+
+@jax.jit
+def _weigh(likelihood: ScaleLikelihood, log_scales: Any) -> tuple[Any, Any, Any, Any]:
+    """Normalised log weights, log evidence, effective sample size and Pareto-k."""
+    log_likelihood = likelihood.log_prob_of_log(log_scales)
+    log_total = jax.nn.logsumexp(log_likelihood, axis=0)
+    log_weights = log_likelihood - log_total
+    ess = jnp.exp(-jax.nn.logsumexp(2 * log_weights, axis=0))
+    return log_weights, log_total - jnp.log(float(len(log_scales))), ess, pareto_k(jnp.asarray(log_weights))
 
 
 def _warn_if_poor(diagnostics: ScaleDiagnostics) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
-from widetail._arrays import is_traced
+from widetail._arrays import is_traced, namespace
+
+# Logarithms of the readout variance: a leading axis of points, then the batch.
+Points = Float[Array | np.ndarray, "points *batch"]
 
 
 class ScaleLikelihood(eqx.Module):
@@ -19,12 +22,12 @@ class ScaleLikelihood(eqx.Module):
     """
 
     @abc.abstractmethod
-    def log_prob_of_log(self, log_scale: Float[Array, "points *batch"]) -> Float[Array, "points *batch"]:
+    def log_prob_of_log(self, log_scale: Points) -> Points:
         r"""$\log p(Y \mid \beta)$ at $\log\beta$."""
 
     @property
     @abc.abstractmethod
-    def log_peak(self) -> Float[Array, "*batch"]:
+    def log_peak(self) -> Float[ArrayLike, "*batch"]:
         """Log of a readout variance that explains the data; `nan` where they say nothing."""
 
     @property
@@ -63,13 +66,13 @@ class ScaledNoiseLikelihood(ScaleLikelihood):
         self.quad = _non_negative("quad", quad)
         self.log_det = _finite("log_det", log_det)
 
-    def log_prob_of_log(self, log_scale: Float[Array, "points *batch"]) -> Float[Array, "points *batch"]:
+    def log_prob_of_log(self, log_scale: Points) -> Points:
         """See `ScaleLikelihood`."""
         constant = -0.5 * (self.log_det + self.count * math.log(2 * math.pi))
         return gaussian_log_factor(log_scale, self.count, self.quad) + constant
 
     @property
-    def log_peak(self) -> Float[Array, "*batch"]:
+    def log_peak(self) -> Float[ArrayLike, "*batch"]:
         """See `ScaleLikelihood`."""
         return gaussian_log_peak(self.count, self.quad)
 
@@ -125,20 +128,19 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
                 f"{rows}; pass the squared entries of U^T Y, one row for each eigenvalue."
             )
 
-    def log_prob_of_log(self, log_scale: Float[Array, "points *batch"]) -> Float[Array, "points *batch"]:
+    def log_prob_of_log(self, log_scale: Points) -> Points:
         """See `ScaleLikelihood`."""
-        signal = jnp.exp(log_scale)[..., None] * jnp.maximum(self.eigenvalues, 0.0)
+        xp = namespace(log_scale)
+        signal = xp.exp(log_scale)[..., None] * xp.maximum(self.eigenvalues, 0.0)
         variance = signal + self.noise_var
-        terms = self.outputs * jnp.log(2 * math.pi * variance) + jnp.transpose(self.squares) / variance
-        return -0.5 * (jnp.sum(terms, axis=-1) + self.log_det)
+        terms = self.outputs * xp.log(2 * math.pi * variance) + xp.transpose(self.squares) / variance
+        return -0.5 * (xp.sum(terms, axis=-1) + self.log_det)
 
     @property
-    def log_peak(self) -> Float[Array, "*batch"]:
+    def log_peak(self) -> Float[ArrayLike, "*batch"]:
         """See `ScaleLikelihood`."""
         signal = self.outputs * jnp.sum(jnp.maximum(self.eigenvalues, 0.0))
-        total = jnp.sum(self.squares, axis=0)
-        known = (signal > 0) & (total > 0)
-        return jnp.where(known, jnp.log(jnp.where(known, total / signal, 1.0)), jnp.nan)
+        return gaussian_log_peak(signal, jnp.sum(self.squares, axis=0))
 
     @property
     def tail_power(self) -> Float[Array, "*batch"]:
@@ -152,20 +154,23 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
         return jnp.shape(self.squares)[1:]
 
 
-def gaussian_log_factor(log_scale: Array, count: Any, quad: Any) -> Array:
+def gaussian_log_factor(log_scale: Any, count: Any, quad: Any) -> Any:
     r"""$-\frac c2 \log\beta - \frac{q}{2\beta}$, finite and differentiable for q >= 0."""
+    xp = namespace(log_scale)
     positive = quad > 0
-    ratio = jnp.exp(jnp.log(jnp.where(positive, quad, 1.0)) - log_scale)
-    # The second form is zero, and carries the derivative in q; beyond the clip its exponential overflows.
-    ratio = jnp.where(positive, ratio, quad * jnp.exp(-jnp.maximum(log_scale, -700.0)))
+    ratio = xp.exp(xp.log(xp.where(positive, quad, 1.0)) - log_scale)
+    # The second form is zero, and carries the derivative in q; beyond the limit its exponential overflows.
+    limit = math.log(float(np.finfo(log_scale.dtype).max)) - 5
+    ratio = xp.where(positive, ratio, quad * xp.exp(-xp.maximum(log_scale, -limit)))
     return -0.5 * (count * log_scale + ratio)
 
 
-def gaussian_log_peak(count: Any, quad: Any) -> Array:
+def gaussian_log_peak(count: Any, quad: Any) -> Any:
     """Log of the readout variance at which `gaussian_log_factor` is highest; `nan` where it has no peak."""
+    xp = namespace(quad)
     peaked = (quad > 0) & (count > 0)
-    safe_quad, safe_count = jnp.where(peaked, quad, 1.0), jnp.where(peaked, count, 1.0)
-    return jnp.where(peaked, jnp.log(safe_quad) - jnp.log(safe_count), jnp.nan)
+    safe_quad, safe_count = xp.where(peaked, quad, 1.0), xp.where(peaked, count, 1.0)
+    return xp.where(peaked, xp.log(safe_quad) - xp.log(safe_count), xp.nan)
 
 
 def _finite(name: str, value: Any) -> Any:

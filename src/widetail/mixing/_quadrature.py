@@ -6,9 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
-from widetail._arrays import is_traced
+from widetail._arrays import is_traced, namespace
 from widetail._integrate import Bounds, Integral, integrate
 from widetail._roots import increasing_root
 from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor, gaussian_log_peak
@@ -22,13 +23,16 @@ _SAMPLING_NODES = 4096
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function of a prior and a likelihood for the priors that JAX can trace."""
+    """Compile a function of a prior and a likelihood, or run it in NumPy if JAX cannot trace the prior."""
     jitted = jax.jit(function, static_argnames="nodes")
 
     @functools.wraps(function)
     def call(prior: ScalePrior, likelihood: ScaleLikelihood, *arguments: Any, nodes: int) -> Any:
-        run = jitted if prior.traceable else function
-        return run(prior, likelihood, *arguments, nodes=nodes)
+        if prior.traceable:
+            return jitted(prior, likelihood, *arguments, nodes=nodes)
+        likelihood, arguments = jax.tree.map(np.asarray, (likelihood, arguments))
+        with np.errstate(all="ignore"):
+            return function(prior, likelihood, *arguments, nodes=nodes)
 
     return call
 
@@ -141,31 +145,30 @@ def _check_proper(prior: ScalePrior, likelihood: ScaleLikelihood, integral: Inte
     )
 
 
-def _log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, log_scale: Array) -> Array:
+def _log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, log_scale: Any) -> Any:
     return prior.log_prob_of_log(log_scale) + likelihood.log_prob_of_log(log_scale)
 
 
-def _hull(*points: Any) -> tuple[Array, Array]:
+def _hull(*points: Any) -> tuple[Any, Any]:
     """The smallest and the largest of the points, elementwise, without those that are nan."""
-    arrays = jnp.broadcast_arrays(*(jnp.asarray(point, float) for point in points))
-    stacked = jax.lax.stop_gradient(jnp.stack(arrays))
-    return jnp.nanmin(stacked, axis=0), jnp.nanmax(stacked, axis=0)
+    xp = namespace(points[0])
+    stacked = xp.stack(xp.broadcast_arrays(*(xp.asarray(point, float) for point in points)))
+    # As starting points of a search they carry no gradient: see `place`.
+    return xp.nanmin(stacked, axis=0), xp.nanmax(stacked, axis=0)
 
 
 @_compiled
 def posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes: int) -> Integral:
     """Prior times likelihood, integrated over the logarithm of the readout variance."""
-    middle = jnp.broadcast_to(
-        jnp.asarray(prior.log_middle, float),
-        jnp.broadcast_shapes(jnp.shape(prior.log_middle), likelihood.batch_shape),
-    )
-    near = _hull(middle, likelihood.log_peak)
+    xp = jnp if prior.traceable else np
+    near = _hull(xp.asarray(prior.log_middle, float), likelihood.log_peak)
     return integrate(lambda t: _log_joint(prior, likelihood, t), near, nodes, prior.log_bounds)
 
 
-def _mode(integral: Integral) -> Array:
-    best = jnp.argmax(integral.log_terms, axis=0)
-    return jax.lax.stop_gradient(jnp.take_along_axis(integral.points, best[None], axis=0)[0])
+def _mode(integral: Integral) -> Any:
+    xp = namespace(integral.points)
+    best = xp.asarray(xp.argmax(integral.log_terms, axis=0))
+    return xp.take_along_axis(integral.points, best[None], axis=0)[0]
 
 
 @_compiled
@@ -173,21 +176,22 @@ def _log_expected_gaussian(
     prior: ScalePrior,
     likelihood: ScaleLikelihood,
     posterior: Integral,
-    count: Array,
-    quad: Array,
+    count: Any,
+    quad: Any,
     *,
     nodes: int,
-) -> Array:
+) -> Any:
+    xp = namespace(quad)
     shape = jnp.broadcast_shapes(count.shape, quad.shape, posterior.log_value.shape)
-    near = _hull(jnp.broadcast_to(_mode(posterior), shape), gaussian_log_peak(count, quad))
+    near = _hull(xp.broadcast_to(_mode(posterior), shape), gaussian_log_peak(count, quad))
 
-    def log_density(t: Array) -> Array:
+    def log_density(t: Any) -> Any:
         return _flat_log_joint(prior, likelihood, t) + gaussian_log_factor(t, count, quad)
 
     return integrate(log_density, near, nodes, prior.log_bounds).log_value - posterior.log_value
 
 
-def _flat_log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, t: Array) -> Array:
+def _flat_log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any) -> Any:
     """`_log_joint` at points with any number of leading axes before those of the likelihood."""
     batch = t.ndim - len(likelihood.batch_shape)
     flat = t.reshape((-1, *t.shape[batch:]))
@@ -195,71 +199,71 @@ def _flat_log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, t: Array) ->
 
 
 @_compiled
-def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Array, *, nodes: int) -> tuple[Array, Array]:
+def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any, *, nodes: int) -> tuple[Any, Any]:
+    xp = namespace(t)
     lower, upper = prior.log_bounds
     batch = jnp.broadcast_shapes(jnp.shape(prior.log_middle), likelihood.batch_shape)
-    t = jnp.broadcast_to(t, jnp.broadcast_shapes(t.shape, batch))
-    near = _hull(jnp.broadcast_to(jnp.asarray(prior.log_middle, float), t.shape), likelihood.log_peak, t)
+    t = xp.broadcast_to(t, jnp.broadcast_shapes(t.shape, batch))
+    near = _hull(t, prior.log_middle, likelihood.log_peak)
 
-    def log_density(points: Array) -> Array:
+    def log_density(points: Any) -> Any:
         return _flat_log_joint(prior, likelihood, points)
 
     log_below = integrate(log_density, near, nodes, Bounds(lower, t)).log_value
     log_above = integrate(log_density, near, nodes, Bounds(t, upper)).log_value
     # The whole is finite: a part that seems infinite is one whose slope is too steep to be resolved.
-    nothing_below = jnp.isinf(log_below) if lower is None else jnp.isinf(log_below) | (t <= lower)
-    nothing_above = jnp.isinf(log_above) if upper is None else jnp.isinf(log_above) | (t >= upper)
-    return jnp.where(nothing_below, -jnp.inf, log_below), jnp.where(nothing_above, -jnp.inf, log_above)
+    nothing_below = xp.isinf(log_below) if lower is None else xp.isinf(log_below) | (t <= lower)
+    nothing_above = xp.isinf(log_above) if upper is None else xp.isinf(log_above) | (t >= upper)
+    return xp.where(nothing_below, -xp.inf, log_below), xp.where(nothing_above, -xp.inf, log_above)
 
 
 @_compiled
-def _log_quantile(
-    prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, p: Array, *, nodes: int
-) -> Array:
+def _log_quantile(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, p: Any, *, nodes: int) -> Any:
+    xp = namespace(p)
     shape = jnp.broadcast_shapes(p.shape, posterior.log_value.shape)
 
-    def value_and_slope(t: Array) -> tuple[Array, Array]:
+    def value_and_slope(t: Any) -> tuple[Any, Any]:
         log_below, log_above = _log_tails(prior, likelihood, t, nodes=nodes)
-        log_total = jnp.logaddexp(log_below, log_above)
+        log_total = xp.logaddexp(log_below, log_above)
         log_slope = _flat_log_joint(prior, likelihood, t) + log_total - log_below - log_above
-        return log_below - log_above - (jnp.log(p) - jnp.log1p(-p)), jnp.exp(log_slope)
+        return log_below - log_above - (xp.log(p) - xp.log1p(-p)), xp.exp(log_slope)
 
     first, last, mode = (
-        jnp.broadcast_to(end, shape) for end in (posterior.points[0], posterior.points[-1], _mode(posterior))
+        xp.broadcast_to(end, shape) for end in (posterior.points[0], posterior.points[-1], _mode(posterior))
     )
-    return increasing_root(value_and_slope, first, last, mode, traceable=prior.traceable)
+    return increasing_root(value_and_slope, first, last, mode)
 
 
 @_compiled
 def _mean_and_var(
     prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int
-) -> tuple[Array, Array]:
+) -> tuple[Any, Any]:
     # The bulk of beta^2 p(beta) can lie far out in the tail of p: the moments have grids of their own.
-    powers = jnp.asarray([1.0, 2.0], float).reshape((2,) + (1,) * posterior.log_value.ndim)
-    mode = jnp.broadcast_to(_mode(posterior), (2, *posterior.log_value.shape))
+    xp = namespace(posterior.points)
+    powers = xp.asarray([1.0, 2.0], float).reshape((2,) + (1,) * posterior.log_value.ndim)
+    mode = xp.broadcast_to(_mode(posterior), (2, *posterior.log_value.shape))
     tilted = integrate(
         lambda t: powers * t + _flat_log_joint(prior, likelihood, t), (mode, mode), nodes, prior.log_bounds
     )
     log_mean = tilted.log_value[0] - posterior.log_value
-    spread = (1 - jnp.exp(log_mean - tilted.points[:, 1])) ** 2
-    weights = jnp.exp(tilted.log_terms[:, 1] - posterior.log_value)
-    return jnp.exp(log_mean), jnp.sum(jnp.where(weights > 0, weights * spread, 0.0), axis=0)
+    spread = (1 - xp.exp(log_mean - tilted.points[:, 1])) ** 2
+    weights = xp.exp(tilted.log_terms[:, 1] - posterior.log_value)
+    return xp.exp(log_mean), xp.sum(xp.where(weights > 0, weights * spread, 0.0), axis=0)
 
 
 @_compiled
-def _refined(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int) -> tuple[Array, Array]:
+def _refined(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int) -> tuple[Any, Any]:
     """The points and log terms of the same integral on another number of nodes."""
     points, log_weights = posterior.placement.grid(nodes, prior.log_bounds)
     return points, _log_joint(prior, likelihood, points) + log_weights
 
 
 @_compiled
-def _draw_log(
-    prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, uniform: Array, *, nodes: int
-) -> Array:
+def _draw_log(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, uniform: Any, *, nodes: int) -> Any:
+    xp = namespace(uniform)
     points, log_terms = _refined(prior, likelihood, posterior, nodes=nodes)
-    terms = jnp.exp(log_terms - posterior.log_value)
-    below = jnp.cumsum(terms, axis=0) - 0.5 * terms
+    terms = xp.exp(log_terms - posterior.log_value)
+    below = xp.cumsum(terms, axis=0) - 0.5 * terms
     batch = posterior.log_value.shape
     flat_uniform = uniform.reshape((-1, *batch)).reshape((-1, max(1, below[0].size)))
     flat_below, flat_points = (table.reshape((nodes, -1)) for table in (below, points))

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from widetail._integrate import Bounds
 from widetail._special import betaln
@@ -69,12 +69,12 @@ class BurrXII(ScalePrior):
         return jnp.where(exists, self.scale * k * jnp.exp(betaln(k - 1 / c, 1 + 1 / c)), jnp.inf)
 
     @property
-    def tail_index(self) -> Parameter:
+    def tail_index(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return self.c * self.k
 
     @property
-    def log_middle(self) -> Parameter:
+    def log_middle(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return jnp.log(self.scale) - jnp.log(self.k) / self.c
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 from jax.scipy.special import gammaln
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from widetail._arrays import is_traced
 from widetail._integrate import Bounds
@@ -66,12 +66,12 @@ class InverseGamma(ScalePrior):
         return jnp.where(exists, self.b / (jnp.where(exists, self.a, 2.0) - 1), jnp.inf)
 
     @property
-    def tail_index(self) -> Parameter:
+    def tail_index(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return self.a
 
     @property
-    def log_middle(self) -> Parameter:
+    def log_middle(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return jnp.log(self.b) - jnp.log(self.a)
 
@@ -121,7 +121,7 @@ class Gamma(ScalePrior):
         a, b = jnp.broadcast_arrays(self.a, self.b)
         return jax.random.loggamma(key, a, shape + a.shape, dtype=float) - jnp.log(b)
 
-    def expectation(self) -> Parameter:
+    def expectation(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return self.a / self.b
 
@@ -131,7 +131,7 @@ class Gamma(ScalePrior):
         return jnp.full(jnp.broadcast_shapes(jnp.shape(self.a), jnp.shape(self.b)), jnp.inf)
 
     @property
-    def log_middle(self) -> Parameter:
+    def log_middle(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return jnp.log(self.a) - jnp.log(self.b)
 
@@ -199,12 +199,12 @@ class BetaPrime(ScalePrior):
         return jnp.where(exists, self.scale * self.a / (jnp.where(exists, self.b, 2.0) - 1), jnp.inf)
 
     @property
-    def tail_index(self) -> Parameter:
+    def tail_index(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return self.b
 
     @property
-    def log_middle(self) -> Parameter:
+    def log_middle(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return jnp.log(self.scale) + jnp.log(self.a) - jnp.log(self.b)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from widetail._integrate import Bounds
 from widetail.priors._base import ScalePrior
@@ -64,7 +64,7 @@ class HalfCauchy(ScalePrior):
         return jnp.ones(jnp.shape(self.scale))
 
     @property
-    def log_middle(self) -> Parameter:
+    def log_middle(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return jnp.log(self.scale)
 

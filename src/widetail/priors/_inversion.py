@@ -25,7 +25,7 @@ def log_quantile_by_root(prior: ScalePrior, p: Float[Array, "..."]) -> Float[Arr
 
     frozen = jax.lax.stop_gradient
     lower, upper = jnp.full_like(p, LOG_SMALLEST), jnp.full_like(p, LOG_LARGEST)
-    root = frozen(increasing_root(lambda t: frozen(value_and_slope(t)), lower, upper))
+    root = jnp.asarray(frozen(increasing_root(lambda t: frozen(value_and_slope(t)), lower, upper)))
     inside = (p > 0) & (p < 1) & (root > LOG_SMALLEST) & (root < LOG_LARGEST)
     # One Newton step from the root changes nothing but carries the derivatives of the implicit function.
     below, above = prior.tails_of_log(root)

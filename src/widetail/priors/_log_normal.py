@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr, ndtri
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from widetail._integrate import Bounds
 from widetail.priors._base import ScalePrior
@@ -64,7 +64,7 @@ class LogNormal(ScalePrior):
         return jnp.full(jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale)), jnp.inf)
 
     @property
-    def log_middle(self) -> Parameter:
+    def log_middle(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return self.loc
 

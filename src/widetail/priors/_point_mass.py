@@ -3,7 +3,7 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from widetail._integrate import Bounds
 from widetail.priors._base import ScalePrior
@@ -46,7 +46,7 @@ class PointMass(ScalePrior):
         """See `ScalePrior`."""
         return jnp.broadcast_to(jnp.log(self.v), shape + jnp.shape(self.v))
 
-    def expectation(self) -> Parameter:
+    def expectation(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return self.v
 
@@ -56,7 +56,7 @@ class PointMass(ScalePrior):
         return jnp.full(jnp.shape(self.v), jnp.inf)
 
     @property
-    def log_middle(self) -> Parameter:
+    def log_middle(self) -> Float[ArrayLike, "..."]:
         """See `ScalePrior`."""
         return jnp.log(self.v)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from widetail._arrays import double_precision, is_traced
+from widetail._arrays import double_precision, is_traced, namespace
 from widetail._integrate import Bounds, integrate
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
@@ -55,7 +55,7 @@ class ScipyPrior(ScalePrior):
         lower, upper = (np.asarray(end, float) for end in dist.support())
         _check_positive(lower, upper)
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Any) -> Any:
         """See `ScalePrior`."""
         return _extended(lambda t: self._call("logpdf", t) + t, log_scale)
 
@@ -120,7 +120,7 @@ class ScipyPrior(ScalePrior):
     def _icdf(self, p: Any) -> np.ndarray | float:
         return self.dist.ppf(p) if hasattr(self.dist, "ppf") else self.dist.icdf(p)
 
-    def _call(self, method: str, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def _call(self, method: str, log_scale: Any) -> Any:
         if is_traced(log_scale):
             raise TypeError(
                 f"{self!r} runs in scipy and cannot be used inside jax.jit or jax.grad; "
@@ -128,7 +128,7 @@ class ScipyPrior(ScalePrior):
             )
         scale = np.exp(np.clip(np.asarray(log_scale, float), LOG_SMALLEST, LOG_LARGEST))
         with np.errstate(all="ignore"):
-            return jnp.asarray(getattr(self.dist, method)(scale), float)
+            return namespace(log_scale).asarray(getattr(self.dist, method)(scale), float)
 
 
 class NumpyroPrior(ScalePrior):
@@ -249,17 +249,18 @@ def _integrated_tails(prior: NumpyroPrior, log_scale: Float[Array, "..."]) -> tu
     return jax.nn.sigmoid(odds), jax.nn.sigmoid(-odds)
 
 
-def _extended(log_density: Callable[[Array], Array], log_scale: Array) -> Array:
+def _extended(log_density: Callable[[Any], Any], log_scale: Any) -> Any:
     """A log density that is continued as a power law where other libraries overflow."""
+    xp = namespace(log_scale)
     near, far = 0.9 * _TRUSTED, _TRUSTED
-    left_far, left_near, right_near, right_far = log_density(jnp.asarray([-far, -near, near, far], float))
-    outside = jnp.abs(log_scale) > far
-    slope = jnp.where(log_scale < 0, left_near - left_far, right_near - right_far) / (far - near)
-    end = jnp.where(log_scale < 0, left_far, right_far)
+    left_far, left_near, right_near, right_far = log_density(xp.asarray([-far, -near, near, far], float))
+    outside = xp.abs(log_scale) > far
+    slope = xp.where(log_scale < 0, left_near - left_far, right_near - right_far) / (far - near)
+    end = xp.where(log_scale < 0, left_far, right_far)
     # A density that grows outwards this far out is an artefact of rounding.
-    decays = outside & jnp.isfinite(end) & (slope > 0)
-    beyond = jnp.where(decays, end - jnp.where(decays, slope, 0.0) * (jnp.abs(log_scale) - far), -jnp.inf)
-    return jnp.where(outside, beyond, log_density(jnp.where(outside, 0.0, log_scale)))
+    decays = outside & xp.isfinite(end) & (slope > 0)
+    beyond = xp.where(decays, end - xp.where(decays, slope, 0.0) * (xp.abs(log_scale) - far), -xp.inf)
+    return xp.where(outside, beyond, log_density(xp.where(outside, 0.0, log_scale)))
 
 
 def _measured_tail_index(prior: ScalePrior) -> Float[Array, ""]:
@@ -281,10 +282,8 @@ def _log_bounds(lower: Any, upper: Any) -> Bounds:
     # A traced end is a parameter of a bounded distribution: it is finite and positive.
     has_lower = is_traced(lower) or bool(np.all(np.asarray(lower) > 0))
     has_upper = is_traced(upper) or bool(np.all(np.isfinite(np.asarray(upper))))
-    return Bounds(
-        jnp.log(jnp.asarray(lower, float)) if has_lower else None,
-        jnp.log(jnp.asarray(upper, float)) if has_upper else None,
-    )
+    log = jnp.log if is_traced(lower, upper) else np.log
+    return Bounds(log(lower) if has_lower else None, log(upper) if has_upper else None)
 
 
 def _check_positive(lower: Any, upper: Any) -> None:
