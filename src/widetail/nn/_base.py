@@ -261,13 +261,13 @@ class FiniteNetwork(eqx.Module):
         }
 
     def features(
-        self, parameters: Parameters, x: Float[Array, "n *shape"], *, key: PRNGKeyArray | None = None
+        self, parameters: Parameters, x: Float[Array | np.ndarray, "n *shape"], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, "n features"]:
         """What the readout sees, shape (n, features)."""
-        return self.body.apply(parameters["body"], x, self.parametrisation, key)
+        return self.body.apply(parameters["body"], jnp.asarray(x), self.parametrisation, key)
 
     def apply(
-        self, parameters: Parameters, x: Float[Array, "n *shape"], *, key: PRNGKeyArray | None = None
+        self, parameters: Parameters, x: Float[Array | np.ndarray, "n *shape"], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, "n outputs"]:
         """The network on a batch, shape (n, outputs). `key` switches dropout on."""
         h = self.features(parameters, x, key=key)
