@@ -31,7 +31,7 @@ def check_number(name: str, value: Any, *, positive: bool = False) -> None:
     if is_traced(value):
         return
     is_number = isinstance(value, (int, float, np.generic)) or (hasattr(value, "shape") and value.shape == ())
-    if not is_number or isinstance(value, bool) or not np.isfinite(value) or (positive and not value > 0):
+    if not is_number or isinstance(value, bool) or not np.isfinite(value) or (positive and not float(value) > 0):
         raise ValueError(f"{name} must be a {'positive' if positive else 'finite'} number; got {value!r}.")
 
 

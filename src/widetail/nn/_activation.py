@@ -57,12 +57,14 @@ class Activation(Leaf):
         return signal.replace(is_gaussian=False, is_fresh=False)
 
     def limit_rows(self, k: Covariance) -> tuple[Covariance, Any]:
-        variance = k.equal_positions().nngp
+        equal = k.equal_positions()
+        variance = equal.nngp
         statistics = self.statistics(variance)
-        if k.all_pairs and k.rank:
-            return self.limit_cross(k, statistics, statistics), statistics
         value, slope = self.at_equal(variance)
-        return k.with_values(value, None if k.ntk is None else k.ntk * slope), statistics
+        equal = equal.with_values(value, None if equal.ntk is None else equal.ntk * slope)
+        if not (k.all_pairs and k.rank):
+            return equal, statistics
+        return self.limit_cross(k, statistics, statistics).with_equal_positions(equal), statistics
 
     def limit_cross(self, k: Covariance, statistics1: Any, statistics2: Any) -> Covariance:
         leaves1, structure = jax.tree.flatten(statistics1)

@@ -57,6 +57,11 @@ class Covariance:
         ntk = None if self.ntk is None else _diagonal(self.ntk, self.rank)
         return Covariance(_diagonal(self.nngp, self.rank), ntk, self.rank, False)
 
+    def with_equal_positions(self, equal: "Covariance") -> "Covariance":
+        """All pairs of positions, with the values of `equal` where the two are the same."""
+        ntk = None if self.ntk is None else _set_diagonal(self.ntk, equal.ntk, self.rank)
+        return self.with_values(_set_diagonal(self.nngp, equal.nngp, self.rank), ntk)
+
     def align(
         self, first: Float[Array, "..."], second: Float[Array, "..."]
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
@@ -77,6 +82,12 @@ def _diagonal(k: Float[Array, "..."], rank: int) -> Float[Array, "..."]:
     space, pairs = k.shape[:rank], k.shape[2 * rank :]
     flat = k.reshape(math.prod(space), math.prod(space), *pairs)
     return jnp.moveaxis(jnp.diagonal(flat), -1, 0).reshape(*space, *pairs)
+
+
+def _set_diagonal(k: Float[Array, "..."], values: Float[Array, "..."], rank: int) -> Float[Array, "..."]:
+    space = k.shape[:rank]
+    is_equal = jnp.eye(math.prod(space), dtype=bool).reshape(*space, *space, *(1,) * (k.ndim - 2 * rank))
+    return jnp.where(is_equal, values.reshape(*space, *(1,) * rank, *values.shape[rank:]), k)
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=("x1", "x2"), meta_fields=("all_pairs", "with_ntk"))

@@ -72,14 +72,8 @@ class Dropout(Leaf):
 
     def limit_rows(self, k):
         keep = 1 - self.rate
-        if not (k.all_pairs and k.rank):
-            return k.map(lambda v: v / keep), None
-        space = k.nngp.shape[: k.rank]
-        count = 1
-        for size in space:
-            count *= size
-        equal = jnp.eye(count, dtype=bool).reshape(*space, *space)[..., None]
-        return k.map(lambda v: jnp.where(equal, v / keep, v)), None
+        equal = k.equal_positions().map(lambda v: v / keep)
+        return (k.with_equal_positions(equal) if k.all_pairs and k.rank else equal), None
 
     def limit_cross(self, k: Covariance, statistics1, statistics2):
         return k

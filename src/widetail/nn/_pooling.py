@@ -98,7 +98,7 @@ class GlobalAvgPool(LinearLeaf):
 
     def limit(self, k: Covariance) -> Covariance:
         pooled = k.map(lambda v: jnp.mean(v, axis=tuple(range(2 * k.rank))))
-        return Covariance(pooled.nngp, pooled.ntk, 0, k.all_pairs)
+        return Covariance(pooled.nngp, pooled.ntk, 0, False)
 
     def init(self, key, signal, parametrisation):
         return {}

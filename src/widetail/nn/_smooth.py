@@ -59,6 +59,21 @@ class Gelu(Activation):
         both_on = 0.25 + (1 / (2 * math.pi)) * _arc.arcsin(c)
         return density * (k11 * k22 + k12 * k12 * (shrink1 + shrink2 - 1)) + k12 * both_on
 
+    def dual_and_slope(self, k12, first, second):
+        # The derivative of the dual, arranged so that large variances do not cancel each other:
+        # E[Phi Phi'] + D k12 [2 (s1 + s2) - (1 + k22 s1 + k11 s2 + d (s1 + s2)) / (1 + k11 + k22 + d)]
+        # with s = 1 / (1 + k) and d = k11 k22 - k12^2.
+        (k11, shrink1, root1), (k22, shrink2, root2) = first, second
+        scale = root1 * root2
+        c = k12 * scale
+        rest = _one_minus_square(c, shrink1, shrink2)
+        density = (1 / (2 * math.pi)) * scale * _arc.inverse_sqrt(rest)
+        both_on = 0.25 + (1 / (2 * math.pi)) * _arc.arcsin(c)
+        shrinks, least = shrink1 + shrink2, 1 + k11 + k22
+        whole = rest * ((1 + k11) * (1 + k22))
+        bracket = 2 * shrinks - (1 + k22 * shrink1 + k11 * shrink2 + (whole - least) * shrinks) / whole
+        return self.dual(k12, first, second), both_on + density * k12 * bracket
+
 
 def _one_minus_square(c, shrink1, shrink2):
     """1 - c^2, where c^2 <= (1 - shrink1)(1 - shrink2): a bound that rounding breaks where the variances are huge.
