@@ -10,7 +10,10 @@ from widetail import priors as priors
 from widetail import process as process
 from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
+from widetail.estimators import load as load
+from widetail.learning import Choice as Choice
 from widetail.learning import EvidenceFit as EvidenceFit
+from widetail.learning import choose as choose
 from widetail.learning import fit_evidence as fit_evidence
 from widetail.priors import BetaPrime as BetaPrime
 from widetail.priors import BurrXII as BurrXII

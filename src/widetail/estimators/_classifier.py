@@ -11,8 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._probabilities import best_temperature, probability_of_largest
-from widetail.predictive import Predictive
-from widetail.process import ScaledPosterior
+from widetail.predictive import Elliptical, Predictive
 
 Probabilities = Literal["softmax", "largest"]
 
@@ -44,6 +43,9 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         [True, False]
     """
 
+    classes_: np.ndarray
+    temperature_: float
+
     def __init__(
         self,
         net: Any = None,
@@ -57,12 +59,10 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         random_state: int = 0,
         probabilities: Probabilities = "softmax",
     ):
-        super().__init__(
-            net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state
-        )
+        super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
         self.probabilities = probabilities
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureClassifier":  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureClassifier":
         """Choose, learn and condition.
 
         Args:
@@ -73,7 +73,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         self._check_parameters()
         if self.probabilities not in ("softmax", "largest"):
             raise ValueError(f"probabilities must be 'softmax' or 'largest'; got {self.probabilities!r}.")
-        x, y = validate_data(self, X, y, dtype=np.float64)
+        x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64))
         check_classification_targets(y)
         weights = self._weights(sample_weight, x)
         seen = weights > 0
@@ -83,44 +83,31 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         targets = np.zeros((len(x), len(self.classes_)))
         targets[seen] = np.eye(len(self.classes_))[labels] - 1 / len(self.classes_)
         self._learn_and_condition(x, targets, weights)
-        left_out = self._leave_one_out()
-        self.temperature_ = best_temperature(left_out, labels, weights[seen])
+        self.temperature_ = best_temperature(self.posterior_.left_out(), labels, weights[seen])
         return self
 
-    def _leave_one_out(self) -> np.ndarray:
-        """Locations at each training row given all the others, from the factor of all of them."""
-        posterior = self.posterior_
-        if isinstance(posterior, ScaledPosterior):
-            precision = np.diagonal(posterior.factor.inverse())
-            return posterior.y - posterior.weights / precision[:, None]
-        scale = float(np.median(np.asarray(posterior.scale.quantile(0.5))))
-        root = np.sqrt(posterior.noise * posterior.rows.factors)
-        vectors = posterior.vectors / root[:, None]
-        solved = vectors / (scale * posterior.eigenvalues + 1)
-        return posterior.y - (solved @ posterior.rotated) / np.einsum("ij,ij->i", solved, vectors)[:, None]
-
-    def predict_dist(self, X: Any) -> Predictive:  # noqa: N803
+    def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of the centred one-hot targets, shape (m, classes)."""
         return self.posterior(self._new_inputs(X))
 
-    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, shape (m, classes)."""
         x = self._new_inputs(X)
         if self.probabilities == "softmax":
             return softmax(self.temperature_ * np.asarray(self.posterior.f(x).median), axis=1)
         dist = self.posterior.f(x)
         scales, log_weights = (np.asarray(part) for part in self.posterior.scale.nodes())
-        if isinstance(self.posterior, ScaledPosterior):
+        if isinstance(dist, Elliptical):
             std = np.sqrt(scales[:, None] * np.asarray(dist.dispersion))
             return probability_of_largest(np.asarray(dist.loc), std, log_weights)
         raise ValueError("probabilities='largest' needs noise='scaled', for which the location does not depend on it.")
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any) -> np.ndarray:
         """The class with the largest location."""
         location = np.asarray(self.posterior.f(self._new_inputs(X)).median)
         return self.classes_[np.argmax(location, axis=1)]
 
-    def log_score(self, X: Any, y: Any) -> float:  # noqa: N803
+    def log_score(self, X: Any, y: Any) -> float:
         """Mean over rows of the log probability of the label; higher is better."""
         columns = np.searchsorted(self.classes_, y)
         p = self.predict_proba(X)[np.arange(len(columns)), columns]

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from widetail.estimators._architecture import default_networks
 from widetail.estimators._scaling import Scaling
 from widetail.kernels import available_memory
-from widetail.learning import choose, fit_evidence
+from widetail.learning import Choice, EvidenceFit, choose, fit_evidence
 from widetail.priors import InverseGamma
 from widetail.process import IndependentNoise, Posterior, ScaledNoise, ScaleMixture
 
@@ -21,6 +21,15 @@ FEWEST_ROWS_TO_LEARN_FROM = 10
 
 class ExactEstimator(BaseEstimator):
     """Base of the estimators with exact inference; not for direct use."""
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    x_scaling_: Scaling
+    process_: ScaleMixture
+    posterior_: Posterior
+    architecture_: str
+    choice_: Choice | None
+    evidence_fit_: EvidenceFit | None
 
     def __init__(
         self,

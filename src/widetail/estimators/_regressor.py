@@ -51,7 +51,9 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         True
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureRegressor":  # noqa: N803
+    y_scaling_: Scaling
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureRegressor":
         """Choose, learn and condition.
 
         Args:
@@ -60,8 +62,8 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
             sample_weight: a row of weight w counts as w equal observations.
         """
         self._check_parameters()
-        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
-        y = np.asarray(y, dtype=np.float64)
+        checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
+        x, y = (np.asarray(part, dtype=np.float64) for part in checked)
         weights = self._weights(sample_weight, x)
         columns = y.reshape(len(y), -1)
         seen = weights > 0
@@ -70,29 +72,29 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         self._learn_and_condition(x, scaling.apply(columns).reshape(y.shape), weights)
         return self
 
-    def predict_dist(self, X: Any) -> Predictive:  # noqa: N803
+    def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
         return self._in_units(self.posterior(self._new_inputs(X)))
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any) -> np.ndarray:
         """The location of the predictive distribution: its mean, where that exists, and its median."""
         return np.asarray(self._in_units(self.posterior.f(self._new_inputs(X))).median)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of the central interval that holds y with probability `coverage`."""
         lower, upper = self.predict_dist(X).interval(coverage)
         return np.asarray(lower), np.asarray(upper)
 
-    def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:  # noqa: N803
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of y, shape (n, number of quantiles), or (n, outputs, number of quantiles)."""
         return np.moveaxis(np.asarray(self.predict_dist(X).quantile(np.asarray(quantiles, dtype=np.float64))), 0, -1)
 
-    def log_score(self, X: Any, y: Any) -> float:  # noqa: N803
+    def log_score(self, X: Any, y: Any) -> float:
         """Mean over rows and outputs of the log predictive density of y, in its units; higher is better."""
         y = np.asarray(y, dtype=np.float64)
         return float(np.mean(self.predict_dist(X).log_prob(y)))
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: int = 0) -> np.ndarray:  # noqa: N803
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: int = 0) -> np.ndarray:
         """Joint draws of y, shape (n, n_samples) or (n, outputs, n_samples); one readout scale for each draw."""
         draws = self.predict_dist(X).sample(jax.random.key(random_state), (n_samples,))
         return np.moveaxis(np.asarray(draws), 0, -1)

@@ -7,7 +7,7 @@ pool of threads; JAX releases the interpreter lock while a compiled function run
 
 import functools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -64,7 +64,8 @@ def evaluate(
         total = sum(1 for _ in tiles_of(range(len(blocks1)), range(len(blocks2)), symmetric=symmetric))
         done = 0
         for panel1 in panels1:
-            rows1 = _prepare_panel(workers, rows_fn, source1, blocks1, panel1)
+            known = {0: first} if panel1.start == 0 else {}
+            rows1 = known | _prepare_panel(workers, rows_fn, source1, blocks1, panel1[len(known) :])
             for panel2 in panels2:
                 if symmetric and panel2.start < panel1.start:
                     continue
@@ -158,8 +159,13 @@ class Workers:
         self.stopped.set()
         self.pool.shutdown(wait=True, cancel_futures=True)
 
-    def run(self, tasks: Iterable[Callable[[], Any]], report: Callable[[int], None] | None = None) -> list[Any]:
+    def run(self, tasks: Sequence[Callable[[], Any]], report: Callable[[int], None] | None = None) -> list[Any]:
         """Run `tasks`, in any order, and return their results in the order given."""
+        if len(tasks) == 1:  # a thread would cost more than a small task
+            results = [self._call(tasks[0])]
+            if report:
+                report(1)
+            return results
         futures = [self.pool.submit(self._call, task) for task in tasks]
         for count, future in enumerate(as_completed(futures), 1):
             future.result()  # an error in one task ends the run

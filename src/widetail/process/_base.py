@@ -10,6 +10,7 @@ from widetail.kernels import Kernel
 from widetail.mixing import ScaleDiagnostics, ScalePosterior
 from widetail.predictive import Predictive
 from widetail.process._adapter import CallableKernel
+from widetail.process._targets import RowNoise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +32,17 @@ class Posterior(abc.ABC):
     Calling it gives the predictive distribution of noisy targets y; `f` that of the noise-free function.
 
     Attributes:
+        kernel, noise, x, y, rows: what it was conditioned with.
         scale: posterior of the readout variance.
         log_evidence: log density of the targets under the model, in nats.
         diagnostics: jitter and accuracy.
     """
 
+    kernel: Kernel | CallableKernel
+    noise: float
+    x: Any
+    y: np.ndarray
+    rows: RowNoise
     scale: ScalePosterior
     log_evidence: float
 
@@ -55,6 +62,10 @@ class Posterior(abc.ABC):
     @abc.abstractmethod
     def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "Posterior":
         """The posterior with more rows; equal to conditioning on all of them at once."""
+
+    @abc.abstractmethod
+    def left_out(self) -> np.ndarray:
+        """Location at every row given all the others, shape (n,) or (n, outputs), from the factor of all of them."""
 
     @abc.abstractmethod
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive: ...

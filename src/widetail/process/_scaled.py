@@ -129,6 +129,10 @@ class ScaledPosterior(Posterior):
         cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)
         return like_targets(cross @ self.weights, self.y)
 
+    def left_out(self) -> np.ndarray:
+        precision = np.diagonal(self.factor.inverse())
+        return self.y - like_targets(self.weights / precision[:, None], self.y)
+
     def _cross(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
         """L^{-1} k(x, x_new), shape (n, m), and the location at x_new."""
         cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)

@@ -1,0 +1,194 @@
+"""Saving and loading fitted estimators: arrays in safetensors, the rest as JSON in its header. No pickle, no code."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from widetail.estimators._classifier import ScaleMixtureClassifier
+from widetail.estimators._exact import ExactEstimator
+from widetail.estimators._regressor import ScaleMixtureRegressor
+from widetail.estimators._scaling import Scaling
+from widetail.kernels import from_config, to_config
+from widetail.priors import ScalePrior, prior_from_config
+from widetail.process import IndependentNoise, ScaledNoise, ScaleMixture
+
+VERSION = 1
+KINDS: dict[str, type[ExactEstimator]] = {
+    kind.__name__: kind for kind in (ScaleMixtureRegressor, ScaleMixtureClassifier)
+}
+NOISES = {kind.__name__: kind for kind in (ScaledNoise, IndependentNoise)}
+
+
+def save(model: ExactEstimator, path: str | Path) -> None:
+    """Write a fitted estimator to `path`, whole or not at all.
+
+    The file holds the training data in standard units and the learned numbers; loading factors the covariance matrix
+    again, which keeps files small and results the same.
+    """
+    posterior = model.posterior
+    tensors = {
+        "x": np.asarray(posterior.x),
+        "y": posterior.y,
+        "counts": posterior.rows.counts,
+        "x_shift": model.x_scaling_.shift,
+        "x_factor": model.x_scaling_.factor,
+    }
+    fitted: dict[str, Any] = {"architecture_": model.architecture_, "n_features_in_": int(model.n_features_in_)}
+    if hasattr(model, "feature_names_in_"):
+        fitted["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
+    if isinstance(model, ScaleMixtureRegressor):
+        tensors |= {"y_shift": model.y_scaling_.shift, "y_factor": model.y_scaling_.factor}
+    else:
+        fitted["temperature_"] = model.temperature_
+        fitted["classes_"] = _describe_labels(model.classes_)
+    header = {
+        "version": VERSION,
+        "kind": type(model).__name__,
+        "parameters": {name: _describe(name, value) for name, value in model.get_params(deep=False).items()},
+        "process": _describe_process(model.process_),
+        "fitted": fitted,
+    }
+    tensors = {name: np.ascontiguousarray(values) for name, values in tensors.items()}
+    data = safetensors.numpy.save(tensors, metadata={"widetail": json.dumps(header)})
+    _write_whole(Path(path), data)
+
+
+def load(path: str | Path) -> Any:
+    """Read an estimator that `save` wrote.
+
+    Raises:
+        ValueError: the file is truncated, of another program or a later version, or not what it claims to be.
+
+    Example:
+        >>> import tempfile, pathlib, numpy as np, widetail as wt
+        >>> x = np.linspace(0.0, 1.0, 12)[:, None]
+        >>> model = wt.ScaleMixtureRegressor(net=wt.nn.mlp(1, "erf")).fit(x, x[:, 0])
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.widetail"
+        >>> model.save(path)
+        >>> bool(np.array_equal(wt.load(path).predict(x), model.predict(x)))
+        True
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {})["widetail"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return _rebuild(header, tensors)
+    except (safetensors.SafetensorError, KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{str(path)!r} is not a widetail model, or it is damaged: {error}") from None
+
+
+def _rebuild(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> ExactEstimator:
+    if header["version"] != VERSION:
+        raise ValueError(f"its format is version {header['version']!r}, this widetail reads version {VERSION}")
+    kind = KINDS.get(header["kind"])
+    if kind is None:
+        raise ValueError(f"it holds a {header['kind']!r}, which is not an estimator of this widetail")
+    x, y, counts = tensors["x"], tensors["y"], tensors["counts"]
+    if not all(np.all(np.isfinite(values)) for values in tensors.values()) or len(x) != len(y):
+        raise ValueError("its arrays do not fit together")
+    model = kind(**{name: _restore(value) for name, value in header["parameters"].items()})
+    model.process_ = _restore_process(header["process"])
+    model.posterior_ = model.process_.posterior(x, y, counts=None if np.all(counts == 1) else counts)
+    model.x_scaling_ = Scaling(tensors["x_shift"], tensors["x_factor"])
+    model.choice_, model.evidence_fit_ = None, None
+    fitted = dict(header["fitted"])
+    if isinstance(model, ScaleMixtureRegressor):
+        model.y_scaling_ = Scaling(tensors["y_shift"], tensors["y_factor"])
+    else:
+        model.classes_ = _restore_labels(fitted.pop("classes_"))
+    if "feature_names_in_" in fitted:
+        model.feature_names_in_ = np.asarray(fitted.pop("feature_names_in_"), dtype=object)
+    for name in ("architecture_", "n_features_in_", "temperature_"):
+        if name in fitted:
+            setattr(model, name, fitted[name])
+    return model
+
+
+def _describe(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, ScalePrior):
+        return {"prior": value.to_config()}
+    if isinstance(value, (ScaledNoise, IndependentNoise)):
+        return {"noise": _describe_noise(value)}
+    if isinstance(value, np.generic):
+        return value.item()
+    if name == "net":
+        return {"net": to_config(value)}
+    raise ValueError(f"{name}={value!r} cannot be saved.")
+
+
+def _restore(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "prior" in value:
+        return prior_from_config(value["prior"])
+    if "noise" in value:
+        return _restore_noise(value["noise"])
+    return from_config(value["net"])
+
+
+def _describe_noise(noise: ScaledNoise | IndependentNoise) -> dict[str, Any]:
+    return {"name": type(noise).__name__, "variance": float(noise.variance)}
+
+
+def _restore_noise(config: dict[str, Any]) -> ScaledNoise | IndependentNoise:
+    return NOISES[config["name"]](float(config["variance"]))
+
+
+def _describe_process(process: ScaleMixture) -> dict[str, Any]:
+    return {
+        "kernel": to_config(process.kernel),
+        "prior": process.prior_scale.to_config(),
+        "noise": _describe_noise(process.noise),
+        "scale_sharing": process.scale_sharing,
+    }
+
+
+def _restore_process(config: dict[str, Any]) -> ScaleMixture:
+    return ScaleMixture(
+        from_config(config["kernel"]),
+        prior_from_config(config["prior"]),
+        _restore_noise(config["noise"]),
+        scale_sharing=config["scale_sharing"],
+    )
+
+
+def _describe_labels(labels: np.ndarray) -> dict[str, Any]:
+    if labels.dtype.kind == "O":
+        if not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"classes {labels[:5]!r} cannot be saved; use numbers or strings.")
+        return {"dtype": "object", "values": labels.tolist()}
+    if labels.dtype.kind not in "biufU":
+        raise ValueError(f"classes of dtype {labels.dtype} cannot be saved; use numbers or strings.")
+    return {"dtype": labels.dtype.str, "values": labels.tolist()}
+
+
+def _restore_labels(config: dict[str, Any]) -> np.ndarray:
+    dtype = np.dtype(object if config["dtype"] == "object" else config["dtype"])
+    if dtype.kind not in "biufUO":
+        raise ValueError(f"its labels have dtype {dtype}")
+    return np.asarray(config["values"], dtype=dtype)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Write to a temporary neighbour and move it into place: a crash leaves the old file, or none."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
