@@ -11,7 +11,6 @@ import safetensors
 import safetensors.numpy
 
 from widetail.estimators._classifier import ScaleMixtureClassifier
-from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._regressor import ScaleMixtureRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.kernels import from_config, to_config
@@ -19,13 +18,12 @@ from widetail.priors import ScalePrior, prior_from_config
 from widetail.process import IndependentNoise, ScaledNoise, ScaleMixture
 
 VERSION = 1
-KINDS: dict[str, type[ExactEstimator]] = {
-    kind.__name__: kind for kind in (ScaleMixtureRegressor, ScaleMixtureClassifier)
-}
+Estimator = ScaleMixtureRegressor | ScaleMixtureClassifier
+KINDS = {kind.__name__: kind for kind in (ScaleMixtureRegressor, ScaleMixtureClassifier)}
 NOISES = {kind.__name__: kind for kind in (ScaledNoise, IndependentNoise)}
 
 
-def save(model: ExactEstimator, path: str | Path) -> None:
+def save(model: Estimator, path: str | Path) -> None:
     """Write a fitted estimator to `path`, whole or not at all.
 
     The file holds the training data in standard units and the learned numbers; loading factors the covariance matrix
@@ -86,7 +84,7 @@ def load(path: str | Path) -> Any:
         raise ValueError(f"{str(path)!r} is not a widetail model, or it is damaged: {error}") from None
 
 
-def _rebuild(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> ExactEstimator:
+def _rebuild(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Estimator:
     if header["version"] != VERSION:
         raise ValueError(f"its format is version {header['version']!r}, this widetail reads version {VERSION}")
     kind = KINDS.get(header["kind"])

@@ -1,5 +1,7 @@
 """Class probabilities from regression on one-hot targets."""
 
+from typing import Any
+
 import numpy as np
 import scipy.optimize
 from scipy.special import log_ndtr, log_softmax, logsumexp
@@ -36,4 +38,5 @@ def best_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray
     def loss(log_factor: float) -> float:
         return -float(np.average(log_softmax(np.exp(log_factor) * scores, axis=1)[rows, labels], weights=weights))
 
-    return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded").x))
+    best: Any = scipy.optimize.minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded")
+    return float(np.exp(best.x))

@@ -45,8 +45,8 @@ class CholeskyFactor:
         raise np.linalg.LinAlgError(
             f"The {len(work)} x {len(work)} covariance matrix is not positive definite: its smallest eigenvalue is "
             f"about {_smallest_eigenvalue(work):.3g}, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) "
-            f"did not help. Use more observation noise, drop repeated rows, or, with a kernel of your own, check that it is "
-            f"symmetric and positive semi-definite."
+            f"did not help. Use more observation noise, drop repeated rows, or, with a kernel of your own, check that "
+            f"it is symmetric and positive semi-definite."
         )
 
     def solve_lower(self, b: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
