@@ -137,13 +137,19 @@ def _inverse_sine_of_angle(c: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.where(is_open, 1 / jnp.sqrt(jnp.where(is_open, square, 1)), 0)
 
 
-def snap(c: Float[Array, "..."]) -> Float[Array, "..."]:
-    """A correlation, made 1 or -1 where only rounding may have kept it from being so.
+def _gap(c: Float[Array, "..."]) -> Float[Array, "..."]:
+    """1 - |c|, and 0 where only rounding may have kept |c| from being 1.
 
-    The correlation of equal inputs can come out as 1 - 2e-16, and the angle as 2e-8 instead of 0; layer
-    after layer this would add up.
+    The correlation of equal inputs can come out as 1 - 2e-16, and the angle as 2e-8 instead of 0; layer after
+    layer this would add up.
     """
-    return jnp.where(jnp.abs(c) < 1 - 8 * jnp.finfo(c.dtype).eps, c, jnp.sign(c))
+    gap = 1 - jnp.abs(c)
+    return jnp.where(gap > 8 * jnp.finfo(c.dtype).eps, gap, 0)
+
+
+def snap(c: Float[Array, "..."]) -> Float[Array, "..."]:
+    """A correlation, made 1 or -1 where only rounding may have kept it from being so."""
+    return jnp.where(_gap(c) > 0, c, jnp.sign(c))
 
 
 @jax.custom_jvp
@@ -152,8 +158,7 @@ def half_space(c: Float[Array, "..."]) -> Float[Array, "..."]:
 
     Twice the probability that two unit Gaussians of correlation $c$ are both positive.
     """
-    a = jnp.abs(snap(c))
-    angle = jnp.sqrt(1 - a) * _horner(_ARCCOS, a) * (1 / math.pi)
+    angle = jnp.sqrt(_gap(c)) * _horner(_ARCCOS, jnp.abs(c)) * (1 / math.pi)
     return jnp.where(c > 0, 1 - angle, angle)
 
 
@@ -170,10 +175,8 @@ def ramp(c: Float[Array, "..."]) -> Float[Array, "..."]:
     Written as $\max(c, 0) + (1 - |c|)^{3/2} q(|c|)$, it keeps its relative accuracy down to $c = -1$,
     where the textbook form subtracts two equal numbers.
     """
-    c = snap(c)
-    a = jnp.abs(c)
-    gap = 1 - a
-    return jnp.maximum(c, 0) + gap * jnp.sqrt(gap) * _horner(_RAMP, a)
+    gap = _gap(c)
+    return jnp.where(c > 0, 1 - gap, 0) + gap * jnp.sqrt(gap) * _horner(_RAMP, jnp.abs(c))
 
 
 @ramp.defjvp
