@@ -1,0 +1,73 @@
+"""Messages that name the argument, what was expected and what arrived."""
+
+import numpy as np
+import pytest
+
+import widetail as wt
+from widetail import nn
+
+X, Y = np.ones((4, 2)) * np.arange(4.0)[:, None], np.arange(4.0)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: wt.ScaleMixture("mlp"), "kernel must be a network"),
+        (lambda: wt.ScaleMixture(nn.Relu), "the class Relu; call it"),
+        (lambda: wt.ScaleMixture(nn.mlp(), prior=2.0), r"prior must be a prior of widetail.*got 2.0"),
+        (lambda: wt.ScaleMixture(nn.mlp(), noise=0.1), r"noise must be wt.ScaledNoise"),
+        (lambda: wt.ScaleMixture(nn.mlp(), scale_sharing="some"), "scale_sharing must be"),
+        (lambda: wt.ScaledNoise(-1.0), r"variance must be.*got -1.0"),
+        (lambda: wt.IndependentNoise(0.0), "variance must be a positive number"),
+    ],
+)
+def test_construction(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((X, Y[:3]), "x has 4, y has 3"),
+        ((X, np.full(4, np.nan)), r"y must be finite; 4 rows.*first is row 0"),
+        ((X, np.array(["a"] * 4)), "y must hold real numbers; got dtype <U1"),
+        ((X, np.zeros((4, 2, 2))), r"y must have shape \(n,\) or \(n, outputs\)"),
+        ((X * np.nan, Y), "x1 must be finite"),
+        ((X, Y, "exact"), "method must be"),
+    ],
+)
+def test_posterior(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        wt.ScaleMixture(nn.mlp()).posterior(*arguments)
+
+
+def test_row_arguments():
+    process = wt.ScaleMixture(nn.mlp())
+    with pytest.raises(ValueError, match=r"noise_weights must have shape \(4,\)"):
+        process.posterior(X, Y, noise_weights=np.ones(3))
+    with pytest.raises(ValueError, match="noise_weights must be positive"):
+        process.posterior(X, Y, noise_weights=np.zeros(4))
+    with pytest.raises(ValueError, match="counts must be positive"):
+        process.posterior(X, Y, counts=-np.ones(4))
+    with pytest.raises(ValueError, match="outputs of the first call"):
+        process.posterior(X, Y).update(X, np.zeros((4, 2)))
+
+
+def test_trained_arguments():
+    process = wt.ScaleMixture(nn.mlp())
+    with pytest.raises(ValueError, match="layers must be"):
+        process.trained(X, Y, "first")
+    with pytest.raises(ValueError, match="time must be"):
+        process.trained(X, Y, time=-1.0)
+    with pytest.raises(ValueError, match="needs a network with a tangent kernel"):
+        wt.ScaleMixture(wt.kernels.RBF()).trained(X, Y, "all")
+
+
+def test_a_bad_function_in_place_of_a_kernel():
+    with pytest.raises(ValueError, match=r"must return an array of shape \(4, 4\)"):
+        wt.ScaleMixture(lambda a, b: np.ones(3)).posterior(X, Y)
+    with pytest.raises(ValueError, match="returned NaN"):
+        wt.ScaleMixture(lambda a, b: np.full((4, 4), np.nan)).posterior(X, Y)
+    with pytest.raises(np.linalg.LinAlgError, match="positive semi-definite"):
+        wt.ScaleMixture(lambda a, b: -np.eye(4)).posterior(X, Y)
