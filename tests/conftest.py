@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import jax
+import jaxtyping
 import pytest
 from hypothesis import settings
 
@@ -26,3 +27,9 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("WIDETAIL_DATA is not set: checks on real data are left out")
     return Path(folder).resolve()
+
+
+@pytest.fixture
+def as_users_call(monkeypatch):
+    """Without the type checks that tests run under, so that wrong types reach the library's own messages."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

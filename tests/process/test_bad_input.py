@@ -6,6 +6,8 @@ import pytest
 import widetail as wt
 from widetail import nn
 
+pytestmark = pytest.mark.usefixtures("as_users_call")
+
 X, Y = np.ones((4, 2)) * np.arange(4.0)[:, None], np.arange(4.0)
 
 

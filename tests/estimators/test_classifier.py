@@ -1,0 +1,81 @@
+"""The classifier: probabilities, labels, files."""
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_digits
+
+import widetail as wt
+from widetail import nn
+from widetail.estimators._probabilities import probability_of_largest
+
+NET = nn.mlp(2, "relu")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    x, y = load_digits(return_X_y=True)
+    return x[:300], y[:300], x[300:500], y[300:500]
+
+
+@pytest.mark.parametrize("probabilities", ["softmax", "largest"])
+def test_digits(digits, probabilities):
+    x, y, x_new, y_new = digits
+    model = wt.ScaleMixtureClassifier(net=NET, max_iterations=10, probabilities=probabilities).fit(x, y)
+    p = model.predict_proba(x_new)
+    assert model.score(x_new, y_new) > 0.9
+    assert_allclose(p.sum(1), 1.0, atol=1e-12)
+    assert np.array_equal(model.classes_[p.argmax(1)], model.predict(x_new))
+    assert -model.log_score(x_new, y_new) < 0.5
+
+
+def test_probability_of_the_largest_against_simulation():
+    """400,000 draws with one scale each; four standard errors."""
+    rng = np.random.default_rng(0)
+    location, std = np.array([[0.3, 0.0, -0.5]]), np.array([[0.2], [1.5]])
+    log_weights = np.log([0.3, 0.7])
+    node = rng.choice(2, 400_000, p=[0.3, 0.7])
+    draws = location + std[node] * rng.normal(size=(400_000, 3))
+    frequency = np.bincount(draws.argmax(1), minlength=3) / 400_000
+    exact = probability_of_largest(location, std, log_weights)[0]
+    assert np.all(np.abs(exact - frequency) < 4 * np.sqrt(exact * (1 - exact) / 400_000))
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [3, 11], [0.5, 1.5]])
+def test_labels_of_any_kind_survive_a_file(labels, tmp_path):
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.asarray(labels)[(x[:, 0] > 0).astype(int)]
+    if isinstance(labels[0], float):
+        with pytest.raises(ValueError, match="continuous"):
+            wt.ScaleMixtureClassifier(net=NET).fit(x, y)
+        return
+    model = wt.ScaleMixtureClassifier(net=NET, max_iterations=3).fit(x, y)
+    model.save(tmp_path / "model")
+    loaded = wt.load(tmp_path / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert np.array_equal(loaded.predict(x), model.predict(x))
+    assert np.array_equal(loaded.predict_proba(x), model.predict_proba(x))
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="only one class"):
+        wt.ScaleMixtureClassifier(net=NET).fit(np.eye(3), np.ones(3, int))
+
+
+def test_left_out_locations_equal_refitting():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 2)), rng.normal(size=(12, 2))
+    for noise in (wt.ScaledNoise(0.1), wt.IndependentNoise(0.1)):
+        process = wt.ScaleMixture(NET, wt.PointMass(1.0), noise)
+        left_out = process.posterior(x, y).left_out()
+        for row in range(12):
+            rest = np.arange(12) != row
+            location = process.posterior(x[rest], y[rest]).f(x[row : row + 1]).mean
+            assert_allclose(left_out[row], location[0], atol=1e-8)
+
+
+def test_outputs_share_one_scale(digits):
+    x, y, x_new, _ = digits
+    dist = wt.ScaleMixtureClassifier(net=NET, learn=False).fit(x, y).predict_dist(x_new[:3])
+    assert dist.sample(jax.random.key(0), (5,)).shape == (5, 3, 10)

@@ -1,0 +1,71 @@
+"""The estimators among scikit-learn's own checks and tools."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import widetail as wt
+from widetail import nn
+
+NET = nn.mlp(1, "erf")
+QUICK = [
+    wt.ScaleMixtureRegressor(net=NET, max_iterations=3),
+    wt.ScaleMixtureRegressor(net=wt.kernels.RBF(), noise="independent", prior=wt.PointMass(1.0), max_iterations=2),
+    wt.ScaleMixtureClassifier(net=NET, max_iterations=3),
+]
+
+
+@pytest.mark.usefixtures("as_users_call")
+@parametrize_with_checks(QUICK)
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("as_users_call")
+@parametrize_with_checks([wt.ScaleMixtureRegressor(), wt.ScaleMixtureClassifier()])
+def test_checks_of_scikit_learn_with_all_defaults(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    return x, np.sin(2 * x[:, 0]) + 0.1 * rng.normal(size=60)
+
+
+def test_pipelines_grid_search_and_cross_validation(table):
+    x, y = table
+    model = make_pipeline(PolynomialFeatures(2, include_bias=False), QUICK[0])
+    assert cross_val_score(model, x, y, cv=3).mean() > 0.5
+    search = GridSearchCV(QUICK[0], {"net": [nn.mlp(1, "erf"), nn.mlp(1, "relu")]}, cv=2).fit(x, y)
+    assert search.best_score_ > 0.5
+    assert repr(clone(QUICK[0])) == repr(QUICK[0])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_data_frames_and_feature_names(table, frame):
+    x, y = table
+    named = frame({"a": x[:, 0], "b": x[:, 1]})
+    model = clone(QUICK[0]).fit(named, y)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    assert_allclose(model.predict(named), clone(QUICK[0]).fit(x, y).predict(x))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame({"b": x[:, 1], "a": x[:, 0]}))
+
+
+def test_sample_weight_counts_observations(table):
+    x, y = table
+    counts = np.arange(60) % 3
+    repeated = np.repeat(np.arange(60), counts)
+    weighted = clone(QUICK[0]).fit(x, y, sample_weight=counts)
+    plain = clone(QUICK[0]).fit(x[repeated], y[repeated])
+    assert_allclose(weighted.predict_dist(x).std, plain.predict_dist(x).std, rtol=1e-5)

@@ -1,0 +1,100 @@
+"""Gradients of the evidence against finite differences; what fitting reports."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import widetail as wt
+from widetail import nn
+from widetail.learning._objective import evidence_and_gradient
+from widetail.learning._parameters import Parameters
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 3))
+Y = np.sin(X[:, 0] + 0.3 * X[:, 1]) + 0.1 * RNG.normal(size=30)
+TWO = np.stack([Y, Y**2], 1)
+ROWS = {"noise_weights": np.exp(RNG.normal(size=30)), "counts": np.arange(30) % 3 + 1.0}
+
+
+@pytest.mark.parametrize("noise", [wt.ScaledNoise(0.05), wt.IndependentNoise(0.05)], ids=repr)
+@pytest.mark.parametrize("prior", [wt.InverseGamma(2.0, 2.0), wt.BurrXII(2.0, 2.0), wt.PointMass(0.7)], ids=repr)
+@pytest.mark.parametrize("sharing", ["shared", "per_output"])
+def test_gradient_against_finite_differences(noise, prior, sharing):
+    """Weights per feature, biases, noise and the prior's parameters; central differences, 1e-6 relative."""
+    net = nn.mlp(2, "erf", weight_var=np.array([1.0, 0.5, 2.0]), bias_var=0.2)
+    process = wt.ScaleMixture(net, prior, noise, scale_sharing=sharing)
+    parameters = Parameters(process, ("kernel", "noise", "prior"))
+    point, step = parameters.start() + 0.1, 1e-5
+    _, gradient = evidence_and_gradient(parameters, point, X, TWO, **ROWS)
+    for index in range(len(point)):
+        ends = []
+        for sign in (1, -1):
+            moved = point.copy()
+            moved[index] += sign * step
+            ends.append(parameters.process(moved).posterior(X, TWO, **ROWS).log_evidence)
+        numeric = (ends[0] - ends[1]) / (2 * step)
+        assert_allclose(gradient[index], numeric, rtol=1e-5, atol=1e-5 * np.abs(gradient).max())
+
+
+def test_fitting_raises_the_evidence_and_finds_the_relevant_feature():
+    process = wt.ScaleMixture(nn.mlp(2, "erf", weight_var=np.ones(3)))
+    fit = wt.fit_evidence(process, X, Y, max_iterations=40)
+    assert fit.log_evidence > process.posterior(X, Y).log_evidence + 5
+    assert_allclose(fit.log_evidence, fit.process.posterior(X, Y).log_evidence, rtol=1e-9)
+    relevance = np.asarray(fit.process.kernel.layers[0].weight_var)
+    assert relevance[0] > 10 * relevance[2]
+    assert "kernel.layers[0].weight_var[0]" in str(fit)
+
+
+def test_weight_variances_of_a_relu_network_are_one_with_the_readout_variance():
+    fit = wt.fit_evidence(wt.ScaleMixture(nn.mlp(2, "relu")), X, Y, max_iterations=5)
+    assert fit.fixed == ["kernel.layers[0].weight_var", "kernel.layers[2].weight_var"]
+    assert "one degree of freedom with the readout variance" in str(fit)
+
+
+def test_hitting_a_bound_is_reported():
+    x = np.linspace(-1.0, 1.0, 25)[:, None]
+    fit = wt.fit_evidence(wt.ScaleMixture(wt.kernels.RBF()), x, x[:, 0] ** 2, max_iterations=60)
+    assert "noise.variance" in fit.at_bounds
+
+
+def test_restarts_subsets_and_progress():
+    process = wt.ScaleMixture(wt.kernels.RBF())
+    seen = []
+    fit = wt.fit_evidence(process, X, Y, restarts=2, subset=20, max_iterations=10, progress=lambda *a: seen.append(a))
+    assert fit.rows == 20
+    assert len(fit.restarts) == 3
+    assert fit.log_evidence == max(fit.restarts)
+    assert seen[-1] == (30, 30)
+    again = wt.fit_evidence(process, X, Y, restarts=2, subset=20, max_iterations=10)
+    assert again.log_evidence == fit.log_evidence
+
+
+def test_a_kernel_of_the_users_own_has_its_noise_learned():
+    from sklearn.gaussian_process.kernels import RBF
+
+    fit = wt.fit_evidence(wt.ScaleMixture(RBF(1.0)), X, Y, max_iterations=20)
+    assert [name for name, _, _ in fit.learned] == ["noise.variance"]
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "validation"])
+def test_choosing_prefers_what_explains_the_data(criterion):
+    candidates = {
+        "smooth": wt.ScaleMixture(wt.kernels.RBF()),
+        "constant": wt.ScaleMixture(nn.Sequential(nn.Dense(1e-6, 1.0), nn.Erf()), noise=wt.ScaledNoise(0.5)),
+    }
+    choice = wt.choose(candidates, X, Y, criterion=criterion, learn=("noise",), max_iterations=20)
+    assert choice.name == "smooth"
+    assert set(choice.scores) == set(candidates)
+    assert criterion in str(choice)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_bad_input():
+    process = wt.ScaleMixture(wt.kernels.RBF())
+    with pytest.raises(ValueError, match="nothing to learn"):
+        wt.fit_evidence(process, X, Y, learn=())
+    with pytest.raises(ValueError, match="at least one process"):
+        wt.choose({}, X, Y)
+    with pytest.raises(ValueError, match="criterion must be"):
+        wt.choose({"a": process}, X, Y, criterion="aic")
