@@ -108,8 +108,14 @@ _ARCSIN = {
 }
 
 
-def _horner(table: dict[int, tuple[float, ...]], x: Float[Array, "..."]) -> Float[Array, "..."]:
-    *lower, top = table[x.dtype.itemsize]
+def _polynomial(table: dict[int, tuple[float, ...]], x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The even and the odd powers apart: two short chains of multiply-adds run faster than a long one."""
+    coefficients, square = table[x.dtype.itemsize], x * x
+    return _horner(coefficients[::2], square) + x * _horner(coefficients[1::2], square)
+
+
+def _horner(coefficients: tuple[float, ...], x: Float[Array, "..."]) -> Float[Array, "..."]:
+    *lower, top = coefficients
     value = jnp.full_like(x, top)
     for coefficient in reversed(lower):
         value = value * x + coefficient
@@ -158,7 +164,7 @@ def half_space(c: Float[Array, "..."]) -> Float[Array, "..."]:
 
     Twice the probability that two unit Gaussians of correlation $c$ are both positive.
     """
-    angle = jnp.sqrt(_gap(c)) * _horner(_ARCCOS, jnp.abs(c)) * (1 / math.pi)
+    angle = jnp.sqrt(_gap(c)) * _polynomial(_ARCCOS, jnp.abs(c)) * (1 / math.pi)
     return jnp.where(c > 0, 1 - angle, angle)
 
 
@@ -176,7 +182,7 @@ def ramp(c: Float[Array, "..."]) -> Float[Array, "..."]:
     where the textbook form subtracts two equal numbers.
     """
     gap = _gap(c)
-    return jnp.where(c > 0, 1 - gap, 0) + gap * jnp.sqrt(gap) * _horner(_RAMP, jnp.abs(c))
+    return jnp.where(c > 0, 1 - gap, 0) + gap * jnp.sqrt(gap) * _polynomial(_RAMP, jnp.abs(c))
 
 
 @ramp.defjvp
@@ -191,7 +197,7 @@ def arcsin(c: Float[Array, "..."]) -> Float[Array, "..."]:
     a = jnp.minimum(jnp.abs(c), 1)
     is_steep = a > 0.5
     z = jnp.where(is_steep, 0.5 * (1 - a), a * a)
-    angle = jnp.sqrt(z) * _horner(_ARCSIN, z)
+    angle = jnp.sqrt(z) * _polynomial(_ARCSIN, z)
     angle = jnp.where(is_steep, math.pi / 2 - 2 * angle, angle)
     return jnp.where(c < 0, -angle, angle)
 
