@@ -22,7 +22,7 @@ class FunctionDraw:
     cube of the number of points asked for so far.
     """
 
-    def __init__(self, posterior: "ScaledPosterior", root_scale: np.ndarray, key: PRNGKeyArray | Array):
+    def __init__(self, posterior: "ScaledPosterior", root_scale: Any, key: PRNGKeyArray | Array):
         self._posterior = posterior
         self._root_scale = root_scale
         self._key = key

@@ -108,14 +108,16 @@ class ScaleMixture(eqx.Module):
             noise_weights: factors of the noise variance, one per row.
             counts: how often each row was observed with this target; the same as repeating it, at no cost.
             key: random key, for method="importance".
-            nodes: nodes of the quadrature.
+            nodes: nodes of the quadrature; twice as many with `IndependentNoise`.
             draws: draws of the importance sampler.
         """
         y = check_targets(x, y)
         rows = check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y))
-        options = {"nodes": nodes, "draws": draws, "key": key}
+        is_scaled = isinstance(self.noise, ScaledNoise)
+        # A predictive with a location per node takes the nodes as they are, out into its tails: they must be denser.
+        options = {"nodes": nodes if is_scaled else 2 * nodes, "draws": draws, "key": key}
         inference = Inference(method, self.scale_sharing, options)
-        kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
+        kind = ScaledPosterior if is_scaled else IndependentPosterior
         noise = float(self.noise.variance)
         return kind.condition(self.kernel, self.prior_scale, noise, inference, _as_rows(x), y, *rows)
 
