@@ -53,7 +53,7 @@ class Kernel(eqx.Module):
         x2: Any = None,
         get: Get = "both",
         *,
-        max_memory: float | None = None,
+        max_memory: float | int | None = None,
         progress: Progress = False,
     ) -> KernelValues:
         """The kernels between the rows of `x1` and of `x2`.

@@ -22,7 +22,7 @@ from widetail.kernels._values import Get, KernelValues, Rows, RowsFn
 
 
 def evaluate(
-    kernel: Any, x1: Any, x2: Any, get: Get, *, max_memory: float | None = None, progress: Progress = False
+    kernel: Any, x1: Any, x2: Any, get: Get, *, max_memory: float | int | None = None, progress: Progress = False
 ) -> KernelValues:
     """The kernels of `x1` with `x2` (None: with itself), for concrete arrays; see `Kernel.kernel`."""
     symmetric = x2 is None

@@ -25,7 +25,7 @@ def available_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_memory(shape: tuple[int, int], wanted: KernelValues, dtype: Any, max_memory: float | None) -> None:
+def check_memory(shape: tuple[int, int], wanted: KernelValues, dtype: Any, max_memory: float | int | None) -> None:
     """Raise before anything is computed when the result cannot fit."""
     is_number = isinstance(max_memory, (int, float)) and not isinstance(max_memory, bool)
     if max_memory is not None and not (is_number and max_memory > 0):

@@ -1,0 +1,107 @@
+"""Derivatives of kernels in parameters and in inputs, also where correlations are 1, -1 or undefined."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from widetail import nn
+
+from .evaluations import in_one_piece, loss_weights, quick_jit
+from .zoo import EVERY, named, over
+
+
+@over(EVERY)
+def test_finite_at_equal_opposite_and_zero_inputs(case):
+    found = in_one_piece(case.name)
+    for derivative in [*jax.tree.leaves(found.parameters), found.inputs]:
+        assert np.all(np.isfinite(derivative))
+
+
+def loss(k):
+    weights = loss_weights(6)
+    return np.vdot(k.nngp, weights.nngp) + np.vdot(k.ntk, weights.ntk)
+
+
+def central_difference(kernel_at, step=1e-5):
+    return (loss(kernel_at(step)) - loss(kernel_at(-step))) / (2 * step)
+
+
+@over(EVERY)
+def test_finite_differences_in_the_parameters(case):
+    parameters, rest = eqx.partition(case.net, eqx.is_inexact_array_like)
+    # biases that are absent stay so: their variance cannot become negative
+    direction = jax.tree.map(lambda p: np.where(p == 0, 0, 0.3 * np.ones_like(p)), parameters)
+
+    def kernel_at(step):
+        moved = jax.tree.map(lambda p, d: p + step * d, parameters, direction)
+        return eqx.combine(moved, rest).kernel(case.inputs())
+
+    gradient = in_one_piece(case.name).parameters
+    expected = sum(np.vdot(g, d) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True))
+    np.testing.assert_allclose(central_difference(kernel_at), expected, rtol=1e-6, atol=1e-7)
+
+
+@over(EVERY)
+def test_finite_differences_in_the_inputs(case):
+    """Moving the inputs that have no equal and no opposite: with one of those, angles have a corner."""
+    x = case.inputs()
+    direction = np.random.default_rng(5).normal(size=x.shape)
+    direction[[0, 3, 4, 5]] = 0
+    found = central_difference(lambda step: case.net.kernel(x + step * direction))
+    np.testing.assert_allclose(found, np.vdot(in_one_piece(case.name).inputs, direction), rtol=1e-6, atol=1e-7)
+
+
+def relu_erf(weight_var):
+    return nn.Sequential(nn.Dense(weight_var, 0.1), nn.Relu(), nn.Dense(weight_var, 0.2), nn.Erf())
+
+
+@pytest.fixture(scope="module")
+def x():
+    return named("relu").inputs()
+
+
+def total_nngp(weight_var, x):
+    return jnp.sum(jnp.sin(relu_erf(weight_var).kernel(x, get="nngp").nngp))
+
+
+def test_second_derivatives(x):
+    with jax.enable_x64(True):
+        first = quick_jit(jax.grad(total_nngp))
+        second = quick_jit(jax.hessian(total_nngp))(1.3, x)
+        difference = (first(1.3 + 1e-5, x) - first(1.3 - 1e-5, x)) / 2e-5
+    np.testing.assert_allclose(second, difference, rtol=1e-7)
+
+
+def test_forward_mode_equals_reverse_mode(x):
+    with jax.enable_x64(True):
+        _, forward = quick_jit(lambda w, x: jax.jvp(lambda w: total_nngp(w, x), (w,), (1.0,)))(1.3, x)
+        reverse = quick_jit(jax.grad(total_nngp))(1.3, x)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-12)
+
+
+def test_vmap_over_a_variance(x):
+    variances = np.array([0.5, 1.0, 2.0])
+    with jax.enable_x64(True):
+        many = quick_jit(jax.vmap(lambda w, x: relu_erf(w).kernel(x), in_axes=(0, None)))(variances, x)
+    for i, weight_var in enumerate(variances):
+        one = relu_erf(float(weight_var)).kernel(x)
+        np.testing.assert_allclose(many.nngp[i], one.nngp, atol=1e-7)
+        np.testing.assert_allclose(many.ntk[i], one.ntk, atol=1e-7)
+
+
+def test_vmap_over_data_sets():
+    x = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+    net = relu_erf(1.1)
+    many = quick_jit(jax.vmap(net.kernel))(x)
+    for i in range(2):
+        np.testing.assert_allclose(many.nngp[i], net.kernel(x[i]).nngp, rtol=1e-5)
+
+
+def test_without_the_x64_flag_a_transformation_is_in_single_precision(x):
+    """The flag decides inside a transformation, quietly, also for one variance per feature."""
+    total = jax.grad(lambda w: jnp.sum(nn.Sequential(nn.Dense(w), nn.Relu()).kernel(x).nngp))
+    gradient = quick_jit(total)(jnp.ones(3))
+    assert gradient.dtype == jnp.float32
+    assert np.all(np.isfinite(gradient))

@@ -1,0 +1,134 @@
+"""Networks that every general property is checked on, with the shape of their inputs."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from widetail import nn
+
+
+class Case(NamedTuple):
+    name: str
+    net: Any
+    shape: tuple[int, ...]
+
+    def generic(self, n=3, dtype=np.float64):
+        """Random inputs, no two of them related."""
+        return np.random.default_rng(len(self.shape)).normal(size=(n, *self.shape)).astype(dtype)
+
+    def inputs(self, dtype=np.float64):
+        """Three random inputs, the first one again, its opposite, and zeros."""
+        x = self.generic(3, dtype)
+        return np.concatenate([x, x[:1], -x[:1], np.zeros_like(x[:1])])
+
+
+def after_dense(activation):
+    return nn.Sequential(nn.Dense(weight_var=1.5, bias_var=0.2), activation)
+
+
+VECTOR, SEQUENCE, IMAGE = (3,), (4, 2), (4, 3, 2)
+
+ACTIVATIONS = [
+    Case(name, after_dense(activation), VECTOR)
+    for name, activation in {
+        "relu": nn.Relu(),
+        "leaky_relu": nn.LeakyRelu(0.2),
+        "abs": nn.Abs(),
+        "sign": nn.Sign(),
+        "erf": nn.Erf(),
+        "gelu": nn.Gelu(),
+        "sin": nn.Sin(frequency=0.8, phase=0.3),
+        "cos": nn.Cos(frequency=1.2),
+        "rbf": nn.Rbf(gamma=0.7),
+        "tanh": nn.Tanh(order=8),
+        "sigmoid": nn.Sigmoid(order=8),
+        "elementwise": nn.Elementwise(jax.nn.silu, order=8),
+    }.items()
+]
+# a smaller variance: the fourth moments of exp(z) need not be large
+ACTIVATIONS.append(Case("exp", nn.Sequential(nn.Dense(weight_var=0.2, bias_var=0.05), nn.Exp()), VECTOR))
+
+_dense = nn.Dense(weight_var=1.4, bias_var=0.1)
+_conv = nn.Conv(3, weight_var=1.6, bias_var=0.1)
+
+VECTOR_NETWORKS = [
+    Case("linear", nn.Dense(weight_var=0.7, bias_var=0.3), VECTOR),
+    Case("no_bias", nn.Sequential(nn.Dense(2.0), nn.Relu(), nn.Dense(2.0), nn.Erf()), VECTOR),
+    Case("ard", nn.Sequential(nn.Dense(weight_var=[0.5, 1.0, 2.0], bias_var=0.1), nn.Relu(), _dense, nn.Erf()), VECTOR),
+    Case("deep", nn.mlp(depth=9, activation="relu", weight_var=1.8, bias_var=0.1), VECTOR),
+    Case("resnet", nn.resnet(blocks=2, activation="erf", weight_var=1.3, bias_var=0.1), VECTOR),
+    Case(
+        "sum",
+        nn.Sequential(_dense, nn.Parallel(nn.Relu(), nn.Sequential(nn.Erf(), _dense)), nn.Dense(1.1), nn.Gelu()),
+        VECTOR,
+    ),
+    Case(
+        "concatenate",
+        nn.Sequential(
+            _dense, nn.Parallel(nn.Relu(), nn.Sequential(nn.Erf(), _dense, nn.Sin()), combine="concatenate"), _dense
+        ),
+        VECTOR,
+    ),
+    Case("layer_norm", nn.Sequential(_dense, nn.LayerNorm(), nn.Relu(), _dense, nn.Erf()), VECTOR),
+    Case("dropout", nn.Sequential(_dense, nn.Relu(), nn.Dropout(0.3), _dense, nn.Erf()), VECTOR),
+    Case("identity", nn.Sequential(nn.Identity(), _dense, nn.Relu(), nn.Identity()), VECTOR),
+]
+
+SEQUENCE_NETWORKS = [
+    Case("conv1d_flatten", nn.Sequential(_conv, nn.Relu(), nn.Flatten()), SEQUENCE),
+    Case("conv1d_dense", nn.Sequential(nn.Conv(2, 1.5, padding="VALID"), nn.Relu(), nn.Flatten(), _dense), SEQUENCE),
+    Case("conv1d_stride", nn.Sequential(nn.Conv(2, 1.5, 0.1, strides=2), nn.Erf(), nn.GlobalAvgPool()), SEQUENCE),
+    Case(
+        "attention_softmax",
+        nn.Sequential(_conv, nn.Relu(), nn.SelfAttention(1.3, query_key_var=2.0), nn.Relu(), nn.GlobalAvgPool()),
+        SEQUENCE,
+    ),
+    Case(
+        "attention_linear",
+        nn.Sequential(nn.SelfAttention(1.3, query_key_var=1.5, weights="linear"), nn.Relu(), nn.Flatten()),
+        SEQUENCE,
+    ),
+]
+
+IMAGE_NETWORKS = [
+    Case("conv_flatten", nn.Sequential(_conv, nn.Relu(), _conv, nn.Erf(), nn.Flatten()), IMAGE),
+    Case("conv_global_pool", nn.Sequential(_conv, nn.Relu(), _conv, nn.Relu(), nn.GlobalAvgPool()), IMAGE),
+    Case(
+        "conv_valid_strides",
+        nn.Sequential(nn.Conv((3, 2), 1.5, 0.1, strides=(1, 2), padding="VALID"), nn.Relu(), nn.Flatten()),
+        IMAGE,
+    ),
+    Case("conv_circular", nn.Sequential(nn.Conv(3, 1.5, 0.1, padding="CIRCULAR"), nn.Relu(), nn.Flatten()), IMAGE),
+    Case(
+        "conv_circular_strides",
+        nn.Sequential(nn.Conv(2, 1.5, 0.1, strides=2, padding="CIRCULAR"), nn.Erf(), nn.GlobalAvgPool()),
+        IMAGE,
+    ),
+    Case(
+        "avg_pool_then_conv",
+        nn.Sequential(_conv, nn.Relu(), nn.AvgPool(2), nn.Conv(2, 1.5), nn.Relu(), nn.Flatten()),
+        IMAGE,
+    ),
+    Case("pool_then_activation", nn.Sequential(_conv, nn.AvgPool(2, strides=1), nn.Relu(), nn.Flatten()), IMAGE),
+    Case(
+        "sum_pool", nn.Sequential(_conv, nn.Relu(), nn.SumPool((2, 1), strides=2, padding="SAME"), nn.Flatten()), IMAGE
+    ),
+    Case("conv_residual", nn.Sequential(_conv, nn.Residual(nn.Relu(), _conv), nn.Relu(), nn.GlobalAvgPool()), IMAGE),
+    Case("conv_layer_norm", nn.Sequential(_conv, nn.LayerNorm(), nn.Relu(), nn.GlobalAvgPool()), IMAGE),
+    Case("conv_dropout", nn.Sequential(_conv, nn.Relu(), nn.Dropout(0.4), _conv, nn.Erf(), nn.GlobalAvgPool()), IMAGE),
+    Case("flat_images", nn.Sequential(nn.Flatten(), _dense, nn.Relu()), IMAGE),
+]
+
+COMPOSITIONS = VECTOR_NETWORKS + SEQUENCE_NETWORKS + IMAGE_NETWORKS
+EVERY = ACTIVATIONS + COMPOSITIONS
+
+
+def over(cases):
+    """Run a test on every case, by name."""
+    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+
+
+def named(name):
+    return next(case for case in EVERY if case.name == name)

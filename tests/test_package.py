@@ -1,0 +1,52 @@
+"""What importing the package does, and which names of JAX it uses."""
+
+import doctest
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import widetail
+
+SOURCE = Path(widetail.__file__).parent
+
+COMPARE_CONFIGURATIONS = """
+import json
+import jax
+before = {name: str(value) for name, value in jax.config.values.items()}
+import widetail, widetail.nn, widetail.kernels
+after = {name: str(value) for name, value in jax.config.values.items()}
+print(json.dumps({name: [before.get(name), after.get(name)] for name in before | after if
+                  before.get(name) != after.get(name)}))
+"""
+
+
+def test_importing_changes_no_setting_of_jax():
+    process = subprocess.run([sys.executable, "-c", COMPARE_CONFIGURATIONS], capture_output=True, text=True, check=True)
+    assert json.loads(process.stdout) == {}
+
+
+def test_only_public_names_of_jax():
+    private = re.compile(r"jax\._src|jax\.core|jax\.interpreters|from jax import (core|interpreters)\b|jaxlib")
+    found = {
+        str(path.relative_to(SOURCE)): match.group()
+        for path in SOURCE.rglob("*.py")
+        if (match := private.search(path.read_text()))
+    }
+    assert found == {}
+
+
+def modules(package):
+    return [f"widetail.{package}", *(f"widetail.{package}.{m.name}" for m in pkgutil.iter_modules([SOURCE / package]))]
+
+
+@pytest.mark.parametrize("package", ["nn", "kernels"])
+def test_examples_in_docstrings(package):
+    results = [doctest.testmod(importlib.import_module(name)) for name in modules(package)]
+    assert sum(result.failed for result in results) == 0
+    assert sum(result.attempted for result in results) > 5
