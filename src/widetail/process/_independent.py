@@ -15,9 +15,6 @@ from widetail.process._base import Diagnostics, Posterior, as_double, check_new,
 from widetail.process._options import Inference
 from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
 
-# Nodes of the scale that weigh less than this change no digit of a predictive.
-NEGLIGIBLE_LOG_WEIGHT = -45.0
-
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class IndependentPosterior(Posterior):
@@ -127,9 +124,6 @@ class IndependentPosterior(Posterior):
         own = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64)
         extra = self.noise if with_noise else 0.0
         scales, log_weights = (np.asarray(part) for part in self.scale.nodes())
-        if not self.inference.per_output:
-            keep = log_weights > NEGLIGIBLE_LOG_WEIGHT
-            scales, log_weights = scales[keep], log_weights[keep]
         per_scale = scales.reshape(scales.shape[0], -1)  # (nodes, 1) or (nodes, outputs)
         gain = per_scale[..., None] / (per_scale[..., None] * self.eigenvalues + 1)  # (nodes, 1 or outputs, n)
         outputs = self.rotated.shape[1]

@@ -13,7 +13,6 @@ from widetail.predictive import NormalMixture, Predictive, from_scale
 from widetail.process._adapter import CallableKernel
 from widetail.process._base import as_double, check_new, like_targets, two_dimensional
 from widetail.process._cholesky import CholeskyFactor
-from widetail.process._independent import NEGLIGIBLE_LOG_WEIGHT
 
 Layers = Literal["readout", "all"]
 Readout = Literal["scaled", "direct"]
@@ -71,8 +70,6 @@ class TrainedLimit:
                 lambda: self._covariance(gain, cross, own_matrix()),
             )
         scales, log_weights = (np.asarray(part) for part in self.scale.nodes())
-        keep = log_weights > NEGLIGIBLE_LOG_WEIGHT
-        scales, log_weights = scales[keep], log_weights[keep]
         gains = [self._gain(scale, cross, cross_hidden) for scale in scales]
         location = like_targets(np.stack([gain @ targets for gain in gains]), self.y)
         dispersion = np.stack(
