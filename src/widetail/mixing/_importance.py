@@ -6,13 +6,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
-from widetail._arrays import is_traced
+from widetail._arrays import is_traced, namespace
 from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor
 from widetail.mixing._pareto import pareto_k
-from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, exists
-from widetail.priors import ScalePrior
+from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, where_they_exist
+from widetail.priors import ScalePrior, Values
 
 _RELIABLE_PARETO_K = 0.7
 _RELIABLE_ESS = 100.0
@@ -38,25 +38,27 @@ class ImportancePosterior(ScalePosterior):
         return jnp.shape(self.log_scales)[1:]
 
     @property
-    def tail_index(self) -> Float[Array, "*batch"]:
+    def tail_index(self) -> Values:
         """See `ScalePosterior`."""
-        total = jnp.asarray(self.prior.tail_index, float) + self.likelihood.tail_power
-        return jnp.broadcast_to(total, self.batch_shape)
+        total = self.prior.tail_index + self.likelihood.tail_power
+        return namespace(total).broadcast_to(total, self.batch_shape)
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePosterior`; the exact density over the estimated evidence."""
+        xp = namespace(self, log_scale)
         shape = jnp.broadcast_shapes(log_scale.shape, self.batch_shape)
-        points = jnp.broadcast_to(log_scale, shape).reshape((-1, *self.batch_shape))
+        points = xp.broadcast_to(log_scale, shape).reshape((-1, *self.batch_shape))
         density = self.prior.log_prob_of_log(points) + self.likelihood.log_prob_of_log(points)
         return (density - self.log_evidence).reshape(shape)
 
-    def below_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def below_log(self, log_scale: Values) -> Values:
         """See `ScalePosterior`; a step function."""
+        xp = namespace(self, log_scale)
         draws = self.log_scales.reshape((-1,) + (1,) * (log_scale.ndim - len(self.batch_shape)) + self.batch_shape)
-        weights = jnp.exp(self.log_weights).reshape(draws.shape)
-        return jnp.sum(jnp.where(draws <= log_scale, weights, 0.0), axis=0)
+        weights = xp.exp(self.log_weights).reshape(draws.shape)
+        return xp.sum(xp.where(draws <= log_scale, weights, 0.0), axis=0)
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePosterior`; always one of the draws."""
         order = jnp.argsort(self.log_scales, axis=0)
         scales = jnp.take_along_axis(self.log_scales, order, axis=0).reshape((len(order), -1))
@@ -67,26 +69,23 @@ class ImportancePosterior(ScalePosterior):
         index = jax.vmap(jnp.searchsorted, in_axes=1, out_axes=1)(below, wanted * below[-1])
         return jnp.take_along_axis(scales, jnp.minimum(index, len(order) - 1), axis=0).reshape(shape)
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePosterior`; draws with replacement."""
         return self.log_quantile(jax.random.uniform(key, shape + self.batch_shape, dtype=float))
 
-    def mean_and_var(self) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+    def mean_and_var(self) -> tuple[Values, Values]:
         """See `ScalePosterior`."""
-        weights, scales = jnp.exp(self.log_weights), jnp.exp(self.log_scales)
-        mean = jnp.sum(weights * scales, axis=0)
-        var = jnp.sum(weights * (scales - mean) ** 2, axis=0)
-        has_mean, has_var = exists(1.0, self.tail_index), exists(2.0, self.tail_index)
-        return (
-            jnp.where(has_mean, mean, jnp.inf),
-            jnp.where(has_var, var, jnp.where(has_mean, jnp.inf, jnp.nan)),
-        )
+        xp = namespace(self)
+        weights, scales = xp.exp(self.log_weights), xp.exp(self.log_scales)
+        mean = xp.sum(weights * scales, axis=0)
+        var = xp.sum(weights * (scales - mean) ** 2, axis=0)
+        return where_they_exist(mean, var, self.tail_index)
 
-    def log_nodes(self, refine: int = 1) -> tuple[Array, Array]:
+    def log_nodes(self, refine: int = 1) -> tuple[Values, Values]:
         """See `ScalePosterior`."""
-        return jnp.asarray(self.log_scales, float), jnp.asarray(self.log_weights, float)
+        return self.log_scales, self.log_weights
 
-    def log_expected_gaussian(self, count: ArrayLike, quad: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_expected_gaussian(self, count: ArrayLike, quad: Values) -> Values:
         """See `ScalePosterior`."""
         column = (-1,) + (1,) * (quad.ndim - len(self.batch_shape)) + self.batch_shape
         scales, weights = self.log_scales.reshape(column), self.log_weights.reshape(column)

@@ -7,9 +7,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from widetail._arrays import is_traced, namespace
+from widetail.priors import Values
 
 # Logarithms of the readout variance: a leading axis of points, then the batch.
 Points = Float[Array | np.ndarray, "points *batch"]
@@ -27,12 +28,12 @@ class ScaleLikelihood(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def log_peak(self) -> Float[ArrayLike, "*batch"]:
+    def log_peak(self) -> Values:
         """Log of a readout variance that explains the data; `nan` where they say nothing."""
 
     @property
     @abc.abstractmethod
-    def tail_power(self) -> Float[Array, "*batch"]:
+    def tail_power(self) -> Values:
         r"""The likelihood falls as $\beta$ to minus this power."""
 
     @property
@@ -72,14 +73,14 @@ class ScaledNoiseLikelihood(ScaleLikelihood):
         return gaussian_log_factor(log_scale, self.count, self.quad) + constant
 
     @property
-    def log_peak(self) -> Float[ArrayLike, "*batch"]:
+    def log_peak(self) -> Values:
         """See `ScaleLikelihood`."""
         return gaussian_log_peak(self.count, self.quad)
 
     @property
-    def tail_power(self) -> Float[Array, "*batch"]:
+    def tail_power(self) -> Values:
         """See `ScaleLikelihood`."""
-        return jnp.broadcast_to(0.5 * self.count, self.batch_shape)
+        return namespace(self).broadcast_to(0.5 * self.count, self.batch_shape)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -130,23 +131,25 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
 
     def log_prob_of_log(self, log_scale: Points) -> Points:
         """See `ScaleLikelihood`."""
-        xp = namespace(log_scale)
+        xp = namespace(self, log_scale)
         signal = xp.exp(log_scale)[..., None] * xp.maximum(self.eigenvalues, 0.0)
         variance = signal + self.noise_var
         terms = self.outputs * xp.log(2 * math.pi * variance) + xp.transpose(self.squares) / variance
         return -0.5 * (xp.sum(terms, axis=-1) + self.log_det)
 
     @property
-    def log_peak(self) -> Float[ArrayLike, "*batch"]:
+    def log_peak(self) -> Values:
         """See `ScaleLikelihood`."""
-        signal = self.outputs * jnp.sum(jnp.maximum(self.eigenvalues, 0.0))
-        return gaussian_log_peak(signal, jnp.sum(self.squares, axis=0))
+        xp = namespace(self)
+        signal = self.outputs * xp.sum(xp.maximum(self.eigenvalues, 0.0))
+        return gaussian_log_peak(signal, xp.sum(self.squares, axis=0))
 
     @property
-    def tail_power(self) -> Float[Array, "*batch"]:
+    def tail_power(self) -> Values:
         """See `ScaleLikelihood`."""
-        rank = jnp.sum(jnp.where(self.eigenvalues > 0, 1.0, 0.0))
-        return jnp.broadcast_to(0.5 * rank * self.outputs, self.batch_shape)
+        xp = namespace(self)
+        rank = xp.sum(xp.where(self.eigenvalues > 0, 1.0, 0.0))
+        return xp.broadcast_to(0.5 * rank * self.outputs, self.batch_shape)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -156,7 +159,7 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
 
 def gaussian_log_factor(log_scale: Any, count: Any, quad: Any) -> Any:
     r"""$-\frac c2 \log\beta - \frac{q}{2\beta}$, finite and differentiable for q >= 0."""
-    xp = namespace(log_scale)
+    xp = namespace(log_scale, count, quad)
     positive = quad > 0
     ratio = xp.exp(xp.log(xp.where(positive, quad, 1.0)) - log_scale)
     # The second form is zero, and carries the derivative in q; beyond the limit its exponential overflows.
@@ -167,7 +170,7 @@ def gaussian_log_factor(log_scale: Any, count: Any, quad: Any) -> Any:
 
 def gaussian_log_peak(count: Any, quad: Any) -> Any:
     """Log of the readout variance at which `gaussian_log_factor` is highest; `nan` where it has no peak."""
-    xp = namespace(quad)
+    xp = namespace(count, quad)
     peaked = (quad > 0) & (count > 0)
     safe_quad, safe_count = xp.where(peaked, quad, 1.0), xp.where(peaked, count, 1.0)
     return xp.where(peaked, xp.log(safe_quad) - xp.log(safe_count), xp.nan)

@@ -4,11 +4,11 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
-from widetail._arrays import double_precision
+from widetail._arrays import double_precision, namespace
+from widetail.priors import Numbers, Values
 
 
 class ScaleDiagnostics(eqx.Module):
@@ -40,60 +40,65 @@ class ScalePosterior(eqx.Module):
     diagnostics: eqx.AbstractVar[ScaleDiagnostics]
 
     @double_precision
-    def log_prob(self, scale: ArrayLike | list) -> Float[Array, "..."]:
+    def log_prob(self, scale: Numbers) -> Values:
         """Log density at `scale`; `-inf` outside of the support."""
-        scale = jnp.asarray(scale, float)
-        log_scale = jnp.log(jnp.where(scale > 0, scale, 1.0))
-        return jnp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -jnp.inf)
+        xp = namespace(self, scale)
+        scale = xp.asarray(scale, float)
+        log_scale = xp.log(xp.where(scale > 0, scale, 1.0))
+        return xp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -xp.inf)[()]
 
     @double_precision
-    def cdf(self, scale: ArrayLike | list) -> Float[Array, "..."]:
+    def cdf(self, scale: Numbers) -> Values:
         """Probability that the readout variance is at most `scale`."""
-        scale = jnp.asarray(scale, float)
-        below = self.below_log(jnp.log(jnp.where(scale > 0, scale, 1.0)))
-        return jnp.where(scale > 0, below, 0.0)
+        xp = namespace(self, scale)
+        scale = xp.asarray(scale, float)
+        below = self.below_log(xp.log(xp.where(scale > 0, scale, 1.0)))
+        return xp.where(scale > 0, below, 0.0)[()]
 
     @double_precision
-    def quantile(self, p: ArrayLike | list) -> Float[Array, "..."]:
+    def quantile(self, p: Numbers) -> Values:
         """The value below which the readout variance lies with probability `p`.
 
         `p` of any shape; with one readout variance per output the result has a trailing axis of outputs.
         """
-        p = jnp.asarray(p, float)
-        return jnp.exp(self.log_quantile(p.reshape(p.shape + (1,) * len(self.batch_shape))))
+        xp = namespace(self, p)
+        p = xp.asarray(p, float)
+        return xp.exp(self.log_quantile(p.reshape(p.shape + (1,) * len(self.batch_shape))))
 
     @double_precision
-    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Values:
         """Independent draws, of shape `shape` followed by `batch_shape`."""
         return jnp.exp(self.draw_log(key, shape))
 
     @property
     @double_precision
-    def mean(self) -> Float[Array, "*batch"]:
+    def mean(self) -> Values:
         """Expectation; `inf` where it is infinite."""
         return self.mean_and_var()[0]
 
     @property
     @double_precision
-    def var(self) -> Float[Array, "*batch"]:
+    def var(self) -> Values:
         """Variance; `inf` where it is infinite, `nan` where there is not even a mean."""
         return self.mean_and_var()[1]
 
     @property
     @double_precision
-    def std(self) -> Float[Array, "*batch"]:
+    def std(self) -> Values:
         """Standard deviation, as far as `var` exists."""
-        return jnp.sqrt(self.mean_and_var()[1])
+        var = self.mean_and_var()[1]
+        return namespace(var).sqrt(var)
 
     @double_precision
-    def nodes(self, refine: int = 1) -> tuple[Float[Array, "nodes *batch"], Float[Array, "nodes *batch"]]:
+    def nodes(self, refine: int = 1) -> tuple[Values, Values]:
         """Readout variances and the logs of their probabilities: the law as a finite mixture.
 
         The nodes of a quadrature suit the bulk of a predictive distribution to about twelve digits; for
         probabilities of 1e-12 and less ask for `refine` times as many.
         """
         log_scales, log_weights = self.log_nodes(refine)
-        return jnp.exp(jnp.clip(log_scales, -708.0, 708.0)), log_weights
+        xp = namespace(log_scales)
+        return xp.exp(xp.clip(log_scales, -708.0, 708.0)), log_weights
 
     @property
     @abc.abstractmethod
@@ -102,35 +107,35 @@ class ScalePosterior(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def tail_index(self) -> Float[Array, "*batch"]:
+    def tail_index(self) -> Values:
         """Supremum of the powers of the readout variance that have a finite expectation."""
 
     @abc.abstractmethod
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """Log density of the logarithm of the readout variance."""
 
     @abc.abstractmethod
-    def below_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def below_log(self, log_scale: Values) -> Values:
         """Probability of a logarithm at most this."""
 
     @abc.abstractmethod
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """Log of the quantile."""
 
     @abc.abstractmethod
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """Draws of the logarithm, of shape `shape` followed by `batch_shape`."""
 
     @abc.abstractmethod
-    def mean_and_var(self) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+    def mean_and_var(self) -> tuple[Values, Values]:
         """What `mean` and `var` return."""
 
     @abc.abstractmethod
-    def log_nodes(self, refine: int = 1) -> tuple[Array, Array]:
+    def log_nodes(self, refine: int = 1) -> tuple[Values, Values]:
         """Logs of the nodes and of their probabilities, both of shape (nodes, *batch)."""
 
     @abc.abstractmethod
-    def log_expected_gaussian(self, count: ArrayLike, quad: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_expected_gaussian(self, count: ArrayLike, quad: Values) -> Values:
         r"""$\log \mathbb E[\beta^{-c/2} e^{-q/(2\beta)}]$ for c = `count`, q = `quad`.
 
         This is the density of c new numbers of squared length q, up to $(2\pi)^{-c/2}$. It is computed anew
@@ -138,6 +143,8 @@ class ScalePosterior(eqx.Module):
         """
 
 
-def exists(moment: float, tail_index: Array) -> Array:
-    """Whether the expectation of this power of the readout variance is finite."""
-    return jax.lax.stop_gradient(tail_index) > moment
+def where_they_exist(mean: Values, var: Values, tail_index: Values) -> tuple[Values, Values]:
+    """Mean and variance, replaced by `inf` and `nan` where the tail is too heavy for them."""
+    xp = namespace(mean, var, tail_index)
+    mean = xp.where(tail_index > 1, mean, xp.inf)
+    return mean[()], xp.where(tail_index > 2, var, xp.where(tail_index > 1, xp.inf, xp.nan))[()]

@@ -7,34 +7,51 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
 from widetail._arrays import is_traced, namespace
 from widetail._integrate import Bounds, Integral, integrate
 from widetail._roots import increasing_root
 from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor, gaussian_log_peak
-from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, exists
-from widetail.priors import ScalePrior
+from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, where_they_exist
+from widetail.priors import ScalePrior, Values
 
 # The log evidence changes by less than this when every second node is left out, or nodes are added.
 _TOLERANCE = 1e-7
 _MOST_NODES = 4096
 _SAMPLING_NODES = 4096
+_LARGE = 1000
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function of a prior and a likelihood, or run it in NumPy if JAX cannot trace the prior."""
-    jitted = jax.jit(function, static_argnames="nodes")
+def _compiled(*, always: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile a function of a prior and a likelihood, or run it in NumPy where that is possible and better.
 
-    @functools.wraps(function)
-    def call(prior: ScalePrior, likelihood: ScaleLikelihood, *arguments: Any, nodes: int) -> Any:
-        if prior.traceable:
-            return jitted(prior, likelihood, *arguments, nodes=nodes)
-        likelihood, arguments = jax.tree.map(np.asarray, (likelihood, arguments))
-        with np.errstate(all="ignore"):
-            return function(prior, likelihood, *arguments, nodes=nodes)
+    Args:
+        always: compile for every prior that JAX can trace. Otherwise only for large or traced arguments: the first
+            question about a posterior should not take seconds.
+    """
 
-    return call
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        jitted = jax.jit(function, static_argnames="nodes")
+
+        @functools.wraps(function)
+        def call(prior: ScalePrior, likelihood: ScaleLikelihood, *arguments: Any, nodes: int) -> Any:
+            is_small = namespace(prior, likelihood, arguments) is np and _size(likelihood, arguments) < _LARGE
+            if prior.traceable and (always or not is_small or not prior.runs_in_numpy):
+                return jitted(prior, likelihood, *arguments, nodes=nodes)
+            likelihood, arguments = jax.tree.map(np.asarray, (likelihood, arguments))
+            with np.errstate(all="ignore"):
+                return function(prior, likelihood, *arguments, nodes=nodes)
+
+        return call
+
+    return decorate
+
+
+def _size(likelihood: ScaleLikelihood, arguments: tuple[Any, ...]) -> int:
+    """Number of integrals times the number of terms of a likelihood."""
+    questions = [np.size(argument.log_value if isinstance(argument, Integral) else argument) for argument in arguments]
+    return max(questions, default=1) * max(np.size(leaf) for leaf in jax.tree.leaves(likelihood))
 
 
 class QuadraturePosterior(ScalePosterior):
@@ -52,23 +69,24 @@ class QuadraturePosterior(ScalePosterior):
         return jnp.shape(self.integral.log_value)
 
     @property
-    def tail_index(self) -> Float[Array, "*batch"]:
+    def tail_index(self) -> Values:
         """See `ScalePosterior`."""
-        total = jnp.asarray(self.prior.tail_index, float) + self.likelihood.tail_power
-        return jnp.broadcast_to(total, self.batch_shape)
+        total = self.prior.tail_index + self.likelihood.tail_power
+        return namespace(total).broadcast_to(total, self.batch_shape)
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePosterior`."""
         shape = jnp.broadcast_shapes(log_scale.shape, self.batch_shape)
-        density = _flat_log_joint(self.prior, self.likelihood, jnp.broadcast_to(log_scale, shape))
+        log_scale = namespace(log_scale).broadcast_to(log_scale, shape)
+        density = _flat_log_joint(self.prior, self.likelihood, log_scale)
         return density - self.log_evidence
 
-    def below_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def below_log(self, log_scale: Values) -> Values:
         """See `ScalePosterior`."""
         log_below, log_above = _log_tails(self.prior, self.likelihood, log_scale, nodes=self._tail_nodes)
         return jax.nn.sigmoid(log_below - log_above)
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePosterior`."""
         root = _log_quantile(self.prior, self.likelihood, self.integral, p, nodes=self._tail_nodes)
         lower, upper = self.prior.log_bounds
@@ -76,21 +94,17 @@ class QuadraturePosterior(ScalePosterior):
         highest = jnp.inf if upper is None else upper
         return jnp.where(p <= 0, lowest, jnp.where(p >= 1, highest, root))
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePosterior`."""
         uniform = jax.random.uniform(key, shape + self.batch_shape, dtype=float)
         return _draw_log(self.prior, self.likelihood, self.integral, uniform, nodes=_SAMPLING_NODES)
 
-    def mean_and_var(self) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+    def mean_and_var(self) -> tuple[Values, Values]:
         """See `ScalePosterior`."""
         mean, var = _mean_and_var(self.prior, self.likelihood, self.integral, nodes=self._tail_nodes)
-        has_mean, has_var = exists(1.0, self.tail_index), exists(2.0, self.tail_index)
-        return (
-            jnp.where(has_mean, mean, jnp.inf),
-            jnp.where(has_var, var, jnp.where(has_mean, jnp.inf, jnp.nan)),
-        )
+        return where_they_exist(mean, var, self.tail_index)
 
-    def log_nodes(self, refine: int = 1) -> tuple[Array, Array]:
+    def log_nodes(self, refine: int = 1) -> tuple[Values, Values]:
         """See `ScalePosterior`."""
         points, log_terms = self.integral.points, self.integral.log_terms
         if refine > 1:
@@ -98,10 +112,9 @@ class QuadraturePosterior(ScalePosterior):
             points, log_terms = _refined(self.prior, self.likelihood, self.integral, nodes=nodes)
         return points, jax.nn.log_softmax(log_terms, axis=0)
 
-    def log_expected_gaussian(self, count: ArrayLike, quad: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_expected_gaussian(self, count: ArrayLike, quad: Values) -> Values:
         """See `ScalePosterior`."""
-        count = jnp.asarray(count, float)
-        quad = jnp.asarray(quad, float)
+        count, quad = np.asarray(count, float), namespace(quad).asarray(quad, float)
         nodes = self.diagnostics.nodes
         return _log_expected_gaussian(self.prior, self.likelihood, self.integral, count, quad, nodes=nodes)
 
@@ -116,7 +129,7 @@ def quadrature_posterior(prior: ScalePrior, likelihood: ScaleLikelihood, nodes: 
     integral = posterior_integral(prior, likelihood, nodes=nodes)
     if not is_traced(integral):
         _check_proper(prior, likelihood, integral)
-        while nodes < _MOST_NODES and bool(jnp.any(integral.coarse_gap > _TOLERANCE)):
+        while nodes < _MOST_NODES and np.any(np.asarray(integral.coarse_gap) > _TOLERANCE):
             nodes *= 2
             integral = posterior_integral(prior, likelihood, nodes=nodes)
     diagnostics = ScaleDiagnostics("quadrature", nodes, error=integral.coarse_gap)
@@ -130,9 +143,9 @@ def quadrature_posterior(prior: ScalePrior, likelihood: ScaleLikelihood, nodes: 
 
 
 def _check_proper(prior: ScalePrior, likelihood: ScaleLikelihood, integral: Integral) -> None:
-    if bool(jnp.all(jnp.isfinite(integral.log_value))):
+    if np.all(np.isfinite(np.asarray(integral.log_value))):
         return
-    if bool(jnp.any(integral.placement.empty)):
+    if np.any(np.asarray(integral.placement.empty)):
         raise ValueError(
             f"prior and data contradict each other beyond float64: {prior!r} gives no probability to a "
             f"readout variance near {jnp.exp(likelihood.log_peak)}, which the targets ask for; "
@@ -157,7 +170,7 @@ def _hull(*points: Any) -> tuple[Any, Any]:
     return xp.nanmin(stacked, axis=0), xp.nanmax(stacked, axis=0)
 
 
-@_compiled
+@_compiled(always=True)
 def posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes: int) -> Integral:
     """Prior times likelihood, integrated over the logarithm of the readout variance."""
     xp = jnp if prior.traceable else np
@@ -171,7 +184,7 @@ def _mode(integral: Integral) -> Any:
     return xp.take_along_axis(integral.points, best[None], axis=0)[0]
 
 
-@_compiled
+@_compiled(always=False)
 def _log_expected_gaussian(
     prior: ScalePrior,
     likelihood: ScaleLikelihood,
@@ -198,7 +211,7 @@ def _flat_log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any) -> A
     return _log_joint(prior, likelihood, flat).reshape(t.shape)
 
 
-@_compiled
+@_compiled(always=False)
 def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any, *, nodes: int) -> tuple[Any, Any]:
     xp = namespace(t)
     lower, upper = prior.log_bounds
@@ -217,7 +230,7 @@ def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any, *, nodes:
     return xp.where(nothing_below, -xp.inf, log_below), xp.where(nothing_above, -xp.inf, log_above)
 
 
-@_compiled
+@_compiled(always=False)
 def _log_quantile(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, p: Any, *, nodes: int) -> Any:
     xp = namespace(p)
     shape = jnp.broadcast_shapes(p.shape, posterior.log_value.shape)
@@ -234,7 +247,7 @@ def _log_quantile(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Int
     return increasing_root(value_and_slope, first, last, mode)
 
 
-@_compiled
+@_compiled(always=False)
 def _mean_and_var(
     prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int
 ) -> tuple[Any, Any]:
@@ -251,21 +264,20 @@ def _mean_and_var(
     return xp.exp(log_mean), xp.sum(xp.where(weights > 0, weights * spread, 0.0), axis=0)
 
 
-@_compiled
+@_compiled(always=False)
 def _refined(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int) -> tuple[Any, Any]:
     """The points and log terms of the same integral on another number of nodes."""
     points, log_weights = posterior.placement.grid(nodes, prior.log_bounds)
     return points, _log_joint(prior, likelihood, points) + log_weights
 
 
-@_compiled
+@_compiled(always=False)
 def _draw_log(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, uniform: Any, *, nodes: int) -> Any:
     xp = namespace(uniform)
     points, log_terms = _refined(prior, likelihood, posterior, nodes=nodes)
     terms = xp.exp(log_terms - posterior.log_value)
     below = xp.cumsum(terms, axis=0) - 0.5 * terms
-    batch = posterior.log_value.shape
-    flat_uniform = uniform.reshape((-1, *batch)).reshape((-1, max(1, below[0].size)))
-    flat_below, flat_points = (table.reshape((nodes, -1)) for table in (below, points))
-    draws = jax.vmap(jnp.interp, in_axes=1, out_axes=1)(flat_uniform, flat_below, flat_points)
+    columns = int(np.prod(posterior.log_value.shape))
+    tables = [table.reshape((-1, columns)) for table in (uniform, below, points)]
+    draws = xp.stack([xp.interp(*(table[:, i] for table in tables)) for i in range(columns)], axis=1)
     return draws.reshape(uniform.shape)

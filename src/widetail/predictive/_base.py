@@ -4,11 +4,11 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import double_precision, is_traced
+from widetail._arrays import double_precision, is_traced, namespace
+from widetail.priors import Numbers, Values
 
 
 class Predictive(eqx.Module):
@@ -32,71 +32,72 @@ class Predictive(eqx.Module):
 
     @property
     @double_precision
-    def mean(self) -> Float[Array, "*event"]:
+    def mean(self) -> Values:
         """Expectation; `nan` where it does not exist (the median always does)."""
         return self._mean()
 
     @property
     @double_precision
-    def var(self) -> Float[Array, "*event"]:
+    def var(self) -> Values:
         """Variance; `inf` where it is infinite, `nan` where there is not even a mean."""
         return self._var()
 
     @property
     @double_precision
-    def std(self) -> Float[Array, "*event"]:
+    def std(self) -> Values:
         """Standard deviation, as far as `var` exists."""
-        return jnp.sqrt(self._var())
+        var = self._var()
+        return namespace(var).sqrt(var)
 
     @property
     @double_precision
-    def median(self) -> Float[Array, "*event"]:
+    def median(self) -> Values:
         """The value that is exceeded with probability one half."""
-        return self._quantile(jnp.asarray(0.5, float))
+        return self._quantile(np.asarray(0.5))
 
     @double_precision
-    def log_prob(self, y: ArrayLike | list) -> Float[Array, "..."]:
+    def log_prob(self, y: Numbers) -> Values:
         """Log density of each value by itself, per point and output; of the shape of `y`."""
         return self._log_prob(self._values("log_prob", y))
 
     @double_precision
-    def joint_log_prob(self, y: ArrayLike | list) -> Float[Array, "..."]:
+    def joint_log_prob(self, y: Numbers) -> Values:
         """Log density of all values together; of the leading shape of `y`, a number if it has none."""
         return self._joint_log_prob(self._values("joint_log_prob", y))
 
     @double_precision
-    def cdf(self, y: ArrayLike | list) -> Float[Array, "..."]:
+    def cdf(self, y: Numbers) -> Values:
         """Probability of a value at most `y`, per point and output."""
         return self._cdf(self._values("cdf", y))
 
     @double_precision
-    def pit(self, y: ArrayLike | list) -> Float[Array, "..."]:
+    def pit(self, y: Numbers) -> Values:
         """Probability integral transform: `cdf` of what was observed, uniform if the prediction is calibrated."""
         return self._cdf(self._values("pit", y))
 
     @double_precision
-    def quantile(self, p: ArrayLike | list) -> Float[Array, "..."]:
+    def quantile(self, p: Numbers) -> Values:
         """The values below which each value lies with probability `p`; of the shape of `p`, then `event_shape`."""
-        p = jnp.asarray(p, float)
+        p = namespace(p).asarray(p, float)
         if not is_traced(p) and not np.all((p >= 0) & (p <= 1)):
             raise ValueError(f"quantile: p must lie in [0, 1], got {p}; pass probabilities, not percentages.")
         return self._quantile(p)
 
     @double_precision
-    def interval(self, coverage: ArrayLike = 0.9) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    def interval(self, coverage: Numbers = 0.9) -> tuple[Values, Values]:
         """Lower and upper ends of the central interval that holds `coverage` of the probability."""
-        coverage = jnp.asarray(coverage, float)
+        coverage = namespace(coverage).asarray(coverage, float)
         if not is_traced(coverage) and not np.all((coverage >= 0) & (coverage <= 1)):
             raise ValueError(f"interval: coverage must lie in [0, 1], got {coverage}; pass 0.9 for 90 %.")
         return self._quantile(0.5 - 0.5 * coverage), self._quantile(0.5 + 0.5 * coverage)
 
     @double_precision
-    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] | int = ()) -> Float[Array, "..."]:
+    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] | int = ()) -> Values:
         """Joint draws, of shape `shape` followed by `event_shape`: one readout variance for each draw."""
         return self._draw(key, (shape,) if isinstance(shape, int) else tuple(shape))
 
     @double_precision
-    def crps(self, y: ArrayLike | list) -> Float[Array, "..."]:
+    def crps(self, y: Numbers) -> Values:
         """Continuous ranked probability score per point and output, in units of y; smaller is better.
 
         Exact: the integral of (cdf(x) - 1[x >= y])^2 over x. `inf` where the tails are too heavy for it.
@@ -114,31 +115,31 @@ class Predictive(eqx.Module):
         """Some of the points."""
 
     @abc.abstractmethod
-    def _mean(self) -> Array: ...
+    def _mean(self) -> Values: ...
 
     @abc.abstractmethod
-    def _var(self) -> Array: ...
+    def _var(self) -> Values: ...
 
     @abc.abstractmethod
-    def _log_prob(self, y: Array) -> Array: ...
+    def _log_prob(self, y: Values) -> Values: ...
 
     @abc.abstractmethod
-    def _joint_log_prob(self, y: Array) -> Array: ...
+    def _joint_log_prob(self, y: Values) -> Values: ...
 
     @abc.abstractmethod
-    def _cdf(self, y: Array) -> Array: ...
+    def _cdf(self, y: Values) -> Values: ...
 
     @abc.abstractmethod
-    def _quantile(self, p: Array) -> Array: ...
+    def _quantile(self, p: Values) -> Values: ...
 
     @abc.abstractmethod
-    def _draw(self, key: Array, shape: tuple[int, ...]) -> Array: ...
+    def _draw(self, key: Array, shape: tuple[int, ...]) -> Values: ...
 
     @abc.abstractmethod
-    def _crps(self, y: Array) -> Array: ...
+    def _crps(self, y: Values) -> Values: ...
 
-    def _values(self, method: str, y: Any) -> Array:
-        values = jnp.asarray(y, float)
+    def _values(self, method: str, y: Any) -> Values:
+        values = namespace(y).asarray(y, float)
         event = self.event_shape
         if values.shape[values.ndim - len(event) :] != event or values.ndim < len(event):
             raise ValueError(

@@ -8,11 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array
 
-from widetail._arrays import double_precision, is_traced
+from widetail._arrays import is_traced, namespace
 from widetail.predictive._base import Predictive, points_index
 from widetail.predictive._matrix import LazyMatrix, missing_matrix
+from widetail.priors import Values
 
 
 class Elliptical(Predictive):
@@ -33,26 +35,26 @@ class Elliptical(Predictive):
         return jnp.shape(self.loc)
 
     @abc.abstractmethod
-    def _standard_mean_exists(self) -> Array: ...
+    def _standard_mean_exists(self) -> Any: ...
 
     @abc.abstractmethod
-    def _standard_var(self) -> Array: ...
+    def _standard_var(self) -> Values: ...
 
     @abc.abstractmethod
-    def _standard_cdf(self, z: Array) -> Array: ...
+    def _standard_cdf(self, z: Values) -> Values: ...
 
     @abc.abstractmethod
-    def _standard_quantile(self, p: Array) -> Array: ...
+    def _standard_quantile(self, p: Values) -> Values: ...
 
     @abc.abstractmethod
-    def _standard_crps(self, z: Array) -> Array: ...
+    def _standard_crps(self, z: Values) -> Values: ...
 
     @abc.abstractmethod
-    def _log_expected_gaussian(self, count: int, quad: Array) -> Array:
+    def _log_expected_gaussian(self, count: int, quad: Values) -> Values:
         r"""$\log \mathbb E[\beta^{-c/2} e^{-q/(2\beta)}]$; the trailing axis of q is that of the law."""
 
     @abc.abstractmethod
-    def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Values:
         """Draws of the scale, of shape `shape` followed by `_law_shape`."""
 
     @property
@@ -69,66 +71,87 @@ class Elliptical(Predictive):
         matrix = self.matrix[rows] if len(rows) > 1 else one_point_matrix(self.dispersion[rows])
         return self._at_points(self.loc[rows], self.dispersion[rows], matrix)
 
-    def _width(self) -> Array:
+    def _width(self) -> Values:
         """Square root of the dispersion, of a shape that broadcasts with the values."""
-        return jnp.sqrt(self.dispersion).reshape((-1,) + (1,) * (len(self.event_shape) - 1))
+        width = namespace(self).sqrt(self.dispersion)
+        return width.reshape((-1,) + (1,) * (len(self.event_shape) - 1))
 
-    def _mean(self) -> Array:
-        return jnp.where(self._standard_mean_exists(), self.loc, jnp.nan)
+    def _mean(self) -> Values:
+        xp = namespace(self)
+        return xp.where(self._standard_mean_exists(), self.loc, xp.nan)
 
-    def _var(self) -> Array:
-        return jnp.broadcast_to(self._width() ** 2 * self._standard_var(), self.event_shape)
+    def _var(self) -> Values:
+        return namespace(self).broadcast_to(self._width() ** 2 * self._standard_var(), self.event_shape)
 
-    def _standardise(self, y: Array) -> tuple[Array, Array]:
+    def _standardise(self, y: Values) -> tuple[Values, Any]:
         """Values in units of their width, and which of them have one: the others are known exactly."""
+        xp = namespace(self, y)
         width = self._width()
-        random = jnp.broadcast_to(width > 0, y.shape)
-        return jnp.where(random, (y - self.loc) / jnp.where(width > 0, width, 1.0), 0.0), random
+        random = xp.broadcast_to(width > 0, y.shape)
+        return xp.where(random, (y - self.loc) / xp.where(width > 0, width, 1.0), 0.0), random
 
-    def _log_prob(self, y: Array) -> Array:
+    def _log_prob(self, y: Values) -> Values:
+        xp = namespace(self, y)
         z, random = self._standardise(y)
-        log_density = self._log_expected_gaussian(1, z**2) - jnp.log(self._width())
-        known = jnp.where(y == self.loc, jnp.inf, -jnp.inf)
-        return jnp.where(random, log_density - 0.5 * math.log(2 * math.pi), known)
+        log_density = self._log_expected_gaussian(1, z**2) - xp.log(self._width())
+        known = xp.where(y == self.loc, xp.inf, -xp.inf)
+        return xp.where(random, log_density - 0.5 * math.log(2 * math.pi), known)
 
-    def _joint_log_prob(self, y: Array) -> Array:
-        outputs = (*self.event_shape, 1)[1]
-        residual = (y - self.loc).reshape((*y.shape[: y.ndim - len(self.event_shape)], -1, outputs))
-        factor = jnp.asarray(self.matrix.exact_factor(), float)
-        factor = jnp.broadcast_to(factor, (*residual.shape[:-2], *factor.shape))
-        white = jax.scipy.linalg.solve_triangular(factor, residual, lower=True)
-        quad = jnp.sum(white**2, axis=-2)
-        points = residual.shape[-2]
+    def _joint_log_prob(self, y: Values) -> Values:
+        points, outputs = (*self.event_shape, 1)[:2]
+        residual = (y - self.loc).reshape((*y.shape[: y.ndim - len(self.event_shape)], points, outputs))
+        quad, half_log_det = squared_length(self.matrix.exact_factor(), residual)
         if self._law_shape:
-            log_density = jnp.sum(self._log_expected_gaussian(points, quad), axis=-1)
+            log_density = self._log_expected_gaussian(points, quad).sum(axis=-1)
         else:
-            log_density = self._log_expected_gaussian(points * outputs, jnp.sum(quad, axis=-1))
-        half_log_det = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+            log_density = self._log_expected_gaussian(points * outputs, quad.sum(axis=-1))
         return log_density - outputs * (half_log_det + 0.5 * points * math.log(2 * math.pi))
 
-    def _cdf(self, y: Array) -> Array:
+    def _cdf(self, y: Values) -> Values:
+        xp = namespace(self, y)
         z, random = self._standardise(y)
-        return jnp.where(random, self._standard_cdf(z), jnp.where(y >= self.loc, 1.0, 0.0))
+        return xp.where(random, self._standard_cdf(z), xp.where(y >= self.loc, 1.0, 0.0))
 
-    def _quantile(self, p: Array) -> Array:
-        p = p.reshape(p.shape + (1,) * len(self.event_shape))
+    def _quantile(self, p: Values) -> Values:
         width = self._width()
+        p = p.reshape(p.shape + (1,) * len(self.event_shape))
         # A point that is known exactly has no infinite quantile.
-        return self.loc + jnp.where(width > 0, width * self._standard_quantile(p), 0.0)
+        return self.loc + namespace(self, p).where(width > 0, width * self._standard_quantile(p), 0.0)
 
-    def _draw(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def _draw(self, key: Array, shape: tuple[int, ...]) -> Values:
         scale_key, normal_key = jax.random.split(key)
         scale = self._draw_scale(scale_key, shape)
         scale = scale.reshape(shape + (1,) * (len(self.event_shape) - len(self._law_shape)) + self._law_shape)
-        normal = jax.random.normal(normal_key, shape + self.event_shape, dtype=float)
-        factor = jnp.asarray(self.matrix.safe_factor(), float)
-        columns = normal.reshape((*shape, self.event_shape[0], -1))
-        coloured = jnp.einsum("ij,...jd->...id", factor, columns).reshape(normal.shape)
-        return self.loc + jnp.sqrt(scale) * coloured
+        normal = jax.random.normal(
+            normal_key, (*shape, self.event_shape[0], math.prod(self.event_shape[1:])), dtype=float
+        )
+        coloured = (self.matrix.safe_factor() @ normal).reshape(shape + self.event_shape)
+        return self.loc + scale**0.5 * coloured
 
-    def _crps(self, y: Array) -> Array:
+    def _crps(self, y: Values) -> Values:
+        xp = namespace(self, y)
         z, random = self._standardise(y)
-        return jnp.where(random, self._width() * self._standard_crps(z), jnp.abs(y - self.loc))
+        return xp.where(random, self._width() * self._standard_crps(z), xp.abs(y - self.loc))
+
+
+def squared_length(factor: Any, residual: Any) -> tuple[Any, Any]:
+    """Squares of the residuals in units of a covariance, and half of its log determinant.
+
+    Args:
+        factor: Cholesky factor of the covariance, of shape (m, m), or (D, m, m) with one for each output.
+        residual: of shape (*leading, m, D).
+
+    Returns:
+        Squares summed over the points, of shape (*leading, D), and the half log determinants, () or (D,).
+    """
+    xp = namespace(factor, residual)
+    columns = xp.moveaxis(residual, -1, 0).reshape((residual.shape[-1], -1, residual.shape[-2]))
+    factors = xp.broadcast_to(factor, (len(columns), *factor.shape[-2:]))
+    linalg = jax.scipy.linalg if xp is jnp else scipy.linalg
+    white = [linalg.solve_triangular(one, column.T, lower=True) for one, column in zip(factors, columns, strict=True)]
+    squares = xp.stack([(column**2).sum(axis=0) for column in white], axis=-1)
+    half_log_det = xp.log(xp.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+    return squares.reshape((*residual.shape[:-2], residual.shape[-1])), half_log_det
 
 
 def checked_location(owner: str, loc: Any, dispersion: Any, matrix: Any) -> tuple[Any, Any, LazyMatrix]:
@@ -164,7 +187,6 @@ def one_point_matrix(dispersion: Any) -> LazyMatrix:
     return LazyMatrix(lambda: dispersion[:, None])
 
 
-@double_precision
 def as_double(array: Any) -> Any:
-    """A float64 NumPy array, or a traced array."""
-    return jnp.asarray(array, float)
+    """A float64 NumPy array, or a traced array as it is."""
+    return array if is_traced(array) else np.asarray(array, np.float64)

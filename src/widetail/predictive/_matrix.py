@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from widetail._arrays import double_precision, is_traced
+from widetail._arrays import double_precision, is_traced, namespace
+
+Matrix = Float[Array | np.ndarray, "*nodes m m"]
 
 # Relative to the mean of the diagonal. Draws are not seen to change by the last of them.
 _JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
@@ -55,13 +57,13 @@ class LazyMatrix(eqx.Module):
 
 @double_precision
 def _as_double(matrix: Any) -> Any:
-    return jnp.asarray(matrix, float)
+    return namespace(matrix).asarray(matrix, float)
 
 
 @double_precision
-def _exact_cholesky(matrix: Float[Array, "*nodes m m"]) -> Float[Array, "*nodes m m"]:
-    factor = jnp.linalg.cholesky(matrix)
-    if not is_traced(factor) and not bool(jnp.all(jnp.isfinite(factor))):
+def _exact_cholesky(matrix: Matrix) -> Matrix:
+    factor = _factorise(matrix)
+    if not is_traced(factor) and not np.all(np.isfinite(factor)):
         raise ValueError(
             f"joint_log_prob: the {matrix.shape[-1]} points have no joint density, because their covariance matrix "
             f"is singular to float64; leave out points that are equal or almost equal, or ask for the noisy "
@@ -71,22 +73,33 @@ def _exact_cholesky(matrix: Float[Array, "*nodes m m"]) -> Float[Array, "*nodes 
 
 
 @double_precision
-def _safe_cholesky(matrix: Float[Array, "*nodes m m"]) -> Float[Array, "*nodes m m"]:
+def _safe_cholesky(matrix: Matrix) -> Matrix:
     """A factor to draw with: a singular covariance is no obstacle to that."""
-    diagonal = jnp.diagonal(matrix, axis1=-2, axis2=-1)
-    unit = jnp.eye(matrix.shape[-1]) * jnp.mean(diagonal, axis=-1)[..., None, None]
+    xp = namespace(matrix)
+    diagonal = xp.diagonal(matrix, axis1=-2, axis2=-1)
+    unit = xp.eye(matrix.shape[-1]) * xp.mean(diagonal, axis=-1)[..., None, None]
     if is_traced(matrix):
-        return jnp.linalg.cholesky(matrix + 1e-10 * unit)
+        return _factorise(matrix + 1e-10 * unit)
     for jitter in _JITTERS:
-        factor = jnp.linalg.cholesky(matrix + jitter * unit)
-        if bool(jnp.all(jnp.isfinite(factor))):
+        factor = _factorise(matrix + jitter * unit)
+        if np.all(np.isfinite(factor)):
             return factor
-    smallest = float(np.min(np.asarray(jnp.linalg.eigvalsh(matrix))))
+    smallest = float(np.min(np.linalg.eigvalsh(matrix)))
     raise ValueError(
         f"sample: the covariance matrix of the points is not positive semidefinite, its smallest eigenvalue is "
         f"{smallest:.3g} and adding {_JITTERS[-1]:g} of its mean diagonal did not help; add noise, or check "
         f"that the kernel is positive semidefinite."
     )
+
+
+def _factorise(matrix: Matrix) -> Matrix:
+    """Cholesky factor; NaN where there is none."""
+    if namespace(matrix) is jnp:
+        return jnp.linalg.cholesky(matrix)
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return np.full(matrix.shape, np.nan)
 
 
 def missing_matrix(size: int) -> LazyMatrix:

@@ -8,14 +8,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erf, log_ndtr, ndtri
 from jaxtyping import Array
 
-from widetail._arrays import is_traced
+from widetail._arrays import compiled_if_large, is_traced, namespace
 from widetail._roots import increasing_root
+from widetail._special import erf, log_ndtr, logsumexp, ndtri
 from widetail.predictive._base import Predictive, points_index
-from widetail.predictive._elliptical import as_double
+from widetail.predictive._elliptical import as_double, squared_length
 from widetail.predictive._matrix import LazyMatrix
+from widetail.priors import Values
 
 
 class NormalMixture(Predictive):
@@ -81,74 +82,77 @@ class NormalMixture(Predictive):
         """See `Predictive`."""
         rows = points_index(index, self.event_shape[0])
         matrix = self.matrix
-        some = None if matrix is None else lambda j: jnp.asarray(matrix(j))[..., rows, :][..., rows]
+        some = None if matrix is None else lambda j: matrix(j)[..., rows, :][..., rows]
         return NormalMixture(self.log_weights, self.loc[:, rows], self.dispersion[:, rows], some, self.tail_index)
 
-    def _tables(self) -> tuple[Array, Array, Array]:
+    def _tables(self) -> tuple[Values, Values, Values]:
         """Log weights, locations and standard deviations, broadcasting to (J, m[, D])."""
-        sd = jnp.sqrt(self.dispersion)
-        missing = self.loc.ndim - sd.ndim
-        weights = self.log_weights.reshape(
-            (-1,) + (1,) * (self.loc.ndim - self.log_weights.ndim) + jnp.shape(self.log_weights)[1:]
-        )
-        return weights, jnp.asarray(self.loc, float), sd.reshape(sd.shape + (1,) * missing)
+        sd = namespace(self).sqrt(self.dispersion)
+        missing = self.loc.ndim - self.log_weights.ndim
+        weights = self.log_weights.reshape((-1,) + (1,) * missing + self.log_weights.shape[1:])
+        return weights, self.loc, sd.reshape(sd.shape + (1,) * (self.loc.ndim - sd.ndim))
 
-    def _mean(self) -> Array:
+    def _mean(self) -> Values:
+        xp = namespace(self)
         log_weights, loc, _ = self._tables()
-        return jnp.where(self.tail_index > 0.5, jnp.sum(jnp.exp(log_weights) * loc, axis=0), jnp.nan)
+        return xp.where(self.tail_index > 0.5, (xp.exp(log_weights) * loc).sum(axis=0), xp.nan)
 
-    def _var(self) -> Array:
+    def _var(self) -> Values:
+        xp = namespace(self)
         log_weights, loc, sd = self._tables()
-        weights = jnp.exp(log_weights)
-        mean = jnp.sum(weights * loc, axis=0)
-        var = jnp.sum(weights * (sd**2 + (loc - mean) ** 2), axis=0)
-        return jnp.where(self.tail_index > 1, var, jnp.where(self.tail_index > 0.5, jnp.inf, jnp.nan))
+        weights = xp.exp(log_weights)
+        mean = (weights * loc).sum(axis=0)
+        var = (weights * (sd**2 + (loc - mean) ** 2)).sum(axis=0)
+        return xp.where(self.tail_index > 1, var, xp.where(self.tail_index > 0.5, xp.inf, xp.nan))
 
-    def _log_prob(self, y: Array) -> Array:
+    def _log_prob(self, y: Values) -> Values:
         return _log_prob(y, *self._tables())
 
-    def _cdf(self, y: Array) -> Array:
+    def _cdf(self, y: Values) -> Values:
         log_below, log_above = _log_tails(y, *self._tables())
-        return jnp.where(log_below < log_above, jnp.exp(log_below), -jnp.expm1(log_above))
+        xp = namespace(log_below)
+        return xp.where(log_below < log_above, xp.exp(log_below), -xp.expm1(log_above))
 
-    def _quantile(self, p: Array) -> Array:
-        p = jnp.broadcast_to(p.reshape(p.shape + (1,) * len(self.event_shape)), p.shape + self.event_shape)
+    def _quantile(self, p: Values) -> Values:
+        shape = p.shape + self.event_shape
+        p = namespace(self, p).broadcast_to(p.reshape(p.shape + (1,) * len(self.event_shape)), shape)
         return _quantile(p, *self._tables())
 
-    def _crps(self, y: Array) -> Array:
-        return jnp.where(self.tail_index > 0.25, _crps(y, *self._tables()), jnp.inf)
+    def _crps(self, y: Values) -> Values:
+        crps = _crps(y, *self._tables())
+        return namespace(crps).where(self.tail_index > 0.25, crps, np.inf)
 
-    def _joint_log_prob(self, y: Array) -> Array:
+    def _joint_log_prob(self, y: Values) -> Values:
         points, outputs = (*self.event_shape, 1)[:2]
         y = y.reshape((*y.shape[: y.ndim - len(self.event_shape)], points, outputs))
         terms = []
         for j, matrix in self._matrices():
-            residual = jnp.moveaxis(y - self.loc[j].reshape((points, outputs)), -1, -2)[..., None]
-            factor = jnp.broadcast_to(matrix.exact_factor(), (*residual.shape[:-2], points, points))
-            white = jax.scipy.linalg.solve_triangular(factor, residual, lower=True)[..., 0]
-            half_log_det = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
-            constant = half_log_det + 0.5 * points * math.log(2 * math.pi)
-            terms.append(-0.5 * jnp.sum(white**2, axis=-1) - constant)
-        per_output = jnp.stack(terms)
-        if jnp.ndim(self.log_weights) == 2:
-            weights = self.log_weights.reshape((-1,) + (1,) * (per_output.ndim - 2) + (outputs,))
-            return jnp.sum(jax.nn.logsumexp(per_output + weights, axis=0), axis=-1)
-        together = jnp.sum(per_output, axis=-1)
-        return jax.nn.logsumexp(together + self.log_weights.reshape((-1,) + (1,) * (together.ndim - 1)), axis=0)
+            residual = y - self.loc[j].reshape((points, outputs))
+            quad, half_log_det = squared_length(matrix.exact_factor(), residual)
+            terms.append(-0.5 * quad - half_log_det - 0.5 * points * math.log(2 * math.pi))
+        per_output = namespace(*terms).stack(terms)
+        weights = self.log_weights.reshape((len(terms),) + (1,) * (y.ndim - 2) + self.log_weights.shape[1:])
+        if self.log_weights.ndim == 2:
+            return logsumexp(per_output + weights).sum(axis=-1)
+        return logsumexp(per_output.sum(axis=-1) + weights)
 
-    def _draw(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def _draw(self, key: Array, shape: tuple[int, ...]) -> Values:
         node_key, normal_key = jax.random.split(key)
-        law = jnp.shape(self.log_weights)[1:]
+        law = self.log_weights.shape[1:]
         points, outputs = (*self.event_shape, 1)[:2]
         chosen = jax.random.categorical(node_key, self.log_weights, axis=0, shape=shape + law)
-        chosen = chosen.reshape(shape + (1,) + (law or (1,)))
         normal = jax.random.normal(normal_key, (*shape, points, outputs), dtype=float)
-        draws = jnp.zeros_like(normal)
-        is_needed = None if is_traced(chosen) else set(np.unique(np.asarray(chosen)).tolist())
-        for j, matrix in self._matrices(is_needed):
-            factor = jnp.asarray(matrix.safe_factor(), float)
-            coloured = jnp.einsum("dij,...jd->...id" if factor.ndim == 3 else "ij,...jd->...id", factor, normal)
-            draws = jnp.where(chosen == j, self.loc[j].reshape((points, outputs)) + coloured, draws)
+        needed = None
+        if not is_traced(chosen, self):
+            chosen, normal = np.asarray(chosen), np.asarray(normal)
+            needed = set(np.unique(chosen).tolist())
+        xp = namespace(chosen, self)
+        chosen = chosen.reshape(shape + (1,) + (law or (1,)))
+        draws = xp.zeros(normal.shape)
+        for j, matrix in self._matrices(needed):
+            factor = matrix.safe_factor()
+            coloured = xp.einsum("dij,...jd->...id" if factor.ndim == 3 else "ij,...jd->...id", factor, normal)
+            draws = xp.where(chosen == j, self.loc[j].reshape((points, outputs)) + coloured, draws)
         return draws.reshape(shape + self.event_shape)
 
     def _matrices(self, needed: set[int] | None = None) -> Iterator[tuple[int, LazyMatrix]]:
@@ -160,69 +164,82 @@ class NormalMixture(Predictive):
             )
         for j in range(jnp.shape(self.log_weights)[0]) if needed is None else sorted(needed):
             if matrix is None:
-                single = jnp.asarray(self.dispersion[j], float)
+                single = self.dispersion[j]
                 yield j, LazyMatrix(lambda single=single: single.reshape((*single.shape[1:], 1, 1)))
             else:
                 yield j, LazyMatrix(lambda j=j: matrix(j))
 
 
-def _behind_leading(values: Array, *tables: Array) -> tuple[Array, ...]:
+def _behind_leading(values: Any, *tables: Any) -> tuple[Any, ...]:
     """Tables of shape (J, *event) with ones inserted, to broadcast with values of shape (*leading, *event)."""
     return tuple(
         table.reshape((table.shape[0],) + (1,) * (values.ndim - table.ndim + 1) + table.shape[1:]) for table in tables
     )
 
 
-@jax.jit
-def _log_prob(y: Array, log_weights: Array, loc: Array, sd: Array) -> Array:
+def _terms(values: Any, log_weights: Any, loc: Any, sd: Any) -> int:
+    return np.size(values) * len(log_weights)
+
+
+def _pairs(values: Any, log_weights: Any, loc: Any, sd: Any) -> int:
+    return _terms(values, log_weights, loc, sd) * len(log_weights)
+
+
+@compiled_if_large(_terms)
+def _log_prob(y: Any, log_weights: Any, loc: Any, sd: Any) -> Any:
     log_weights, loc, sd = _behind_leading(y, log_weights, loc, sd)
-    log_normal = -0.5 * ((y - loc) / sd) ** 2 - jnp.log(sd) - 0.5 * math.log(2 * math.pi)
-    return jax.nn.logsumexp(log_weights + log_normal, axis=0)
+    log_sd = namespace(sd).log(sd)
+    return logsumexp(log_weights - 0.5 * ((y - loc) / sd) ** 2 - log_sd - 0.5 * math.log(2 * math.pi))
 
 
-@jax.jit
-def _log_tails(y: Array, log_weights: Array, loc: Array, sd: Array) -> tuple[Array, Array]:
+@compiled_if_large(_terms)
+def _log_tails(y: Any, log_weights: Any, loc: Any, sd: Any) -> tuple[Any, Any]:
     log_weights, loc, sd = _behind_leading(y, log_weights, loc, sd)
     z = (y - loc) / sd
-    below = jax.nn.logsumexp(log_weights + log_ndtr(z), axis=0)
-    return below, jax.nn.logsumexp(log_weights + log_ndtr(-z), axis=0)
+    return logsumexp(log_weights + log_ndtr(z)), logsumexp(log_weights + log_ndtr(-z))
 
 
-@jax.jit
-def _quantile(p: Array, log_weights: Array, loc: Array, sd: Array) -> Array:
+@compiled_if_large(_terms)
+def _quantile(p: Any, log_weights: Any, loc: Any, sd: Any) -> Any:
+    xp = namespace(p)
     in_lower_half = p < 0.5
 
-    def value_and_slope(y: Array) -> tuple[Array, Array]:
+    def value_and_slope(y: Any) -> tuple[Any, Any]:
         log_below, log_above = _log_tails(y, log_weights, loc, sd)
-        value = jnp.where(in_lower_half, log_below - jnp.log(p), jnp.log1p(-p) - log_above)
-        log_tail = jnp.where(in_lower_half, log_below, log_above)
-        return value, jnp.exp(_log_prob(y, log_weights, loc, sd) - log_tail)
+        value = xp.where(in_lower_half, log_below - xp.log(p), xp.log1p(-p) - log_above)
+        log_tail = xp.where(in_lower_half, log_below, log_above)
+        return value, xp.exp(_log_prob(y, log_weights, loc, sd) - log_tail)
 
     # The quantile of a mixture lies between the smallest and the largest of those of its parts.
     inside = (p > 0) & (p < 1)
     _, all_loc, all_sd = _behind_leading(p, log_weights, loc, sd)
-    parts = all_loc + all_sd * ndtri(jnp.where(inside, p, 0.5))
-    margin = 1e-9 * (jnp.max(all_sd, axis=0) + jnp.max(jnp.abs(all_loc), axis=0))
-    root = increasing_root(value_and_slope, jnp.min(parts, axis=0) - margin, jnp.max(parts, axis=0) + margin)
-    return jnp.where(inside, root, jnp.where(p < 0.5, -jnp.inf, jnp.inf))
+    parts = all_loc + all_sd * ndtri(xp.where(inside, p, 0.5))
+    margin = 1e-9 * (all_sd.max(axis=0) + abs(all_loc).max(axis=0))
+    root = increasing_root(value_and_slope, parts.min(axis=0) - margin, parts.max(axis=0) + margin)
+    return xp.where(inside, root, xp.where(p < 0.5, -xp.inf, xp.inf))
 
 
-@jax.jit
-def _crps(y: Array, log_weights: Array, loc: Array, sd: Array) -> Array:
-    weights, loc, sd = jnp.broadcast_arrays(jnp.exp(log_weights), loc, sd)
+@compiled_if_large(_pairs)
+def _crps(y: Any, log_weights: Any, loc: Any, sd: Any) -> Any:
+    xp = namespace(y)
+    weights, loc, sd = xp.broadcast_arrays(xp.exp(log_weights), loc, sd)
 
-    def half_mean_difference(tables: tuple[Array, Array, Array]) -> Array:
+    def half_mean_difference(tables: tuple[Any, Any, Any]) -> Any:
         w, mu, s = tables
-        distances = _mean_distance(mu[:, None] - mu, jnp.hypot(s[:, None], s))
-        return 0.5 * jnp.einsum("i...,j...,ij...->...", w, w, distances)
+        distances = _mean_distance(mu[:, None] - mu, xp.hypot(s[:, None], s))
+        return 0.5 * xp.einsum("i...,j...,ij...->...", w, w, distances)
 
     # Point by point: all pairs of nodes for all points at once would not fit in memory.
-    spread = jax.lax.map(half_mean_difference, tuple(jnp.moveaxis(table, 1, 0) for table in (weights, loc, sd)))
+    by_point = tuple(xp.moveaxis(table, 1, 0) for table in (weights, loc, sd))
+    if xp is np:
+        spread = np.stack([half_mean_difference(tables) for tables in zip(*by_point, strict=True)])
+    else:
+        spread = jax.lax.map(half_mean_difference, by_point)
     weights, loc, sd = _behind_leading(y, weights, loc, sd)
-    return jnp.sum(weights * _mean_distance(y - loc, sd), axis=0) - spread
+    return (weights * _mean_distance(y - loc, sd)).sum(axis=0) - spread
 
 
-def _mean_distance(mean: Array, sd: Array) -> Array:
+def _mean_distance(mean: Any, sd: Any) -> Any:
     """Expectation of the absolute value of a normal variable."""
     r = mean / sd
-    return mean * erf(r / math.sqrt(2)) + math.sqrt(2 / math.pi) * sd * jnp.exp(-0.5 * r**2)
+    return mean * erf(r / math.sqrt(2)) + math.sqrt(2 / math.pi) * sd * namespace(r).exp(-0.5 * r**2)

@@ -4,12 +4,15 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-from jax.scipy.special import ndtr, ndtri
+import numpy as np
 from jaxtyping import Array
 
+from widetail._arrays import namespace
+from widetail._special import ndtr, ndtri
 from widetail.mixing import gaussian_log_factor
 from widetail.predictive._elliptical import Elliptical, as_double, checked_location
 from widetail.predictive._matrix import LazyMatrix
+from widetail.priors import Values
 
 
 class Normal(Elliptical):
@@ -46,25 +49,25 @@ class Normal(Elliptical):
     def _law_shape(self) -> tuple[int, ...]:
         return jnp.shape(self.scale)
 
-    def _standard_mean_exists(self) -> Array:
-        return jnp.ones(self._law_shape, bool)
+    def _standard_mean_exists(self) -> Any:
+        return np.ones(self._law_shape, bool)
 
-    def _standard_var(self) -> Array:
-        return jnp.asarray(self.scale, float)
+    def _standard_var(self) -> Values:
+        return self.scale
 
-    def _standard_cdf(self, z: Array) -> Array:
-        return ndtr(z / jnp.sqrt(self.scale))
+    def _standard_cdf(self, z: Values) -> Values:
+        return ndtr(z / self.scale**0.5)
 
-    def _standard_quantile(self, p: Array) -> Array:
-        return jnp.sqrt(self.scale) * ndtri(p)
+    def _standard_quantile(self, p: Values) -> Values:
+        return self.scale**0.5 * ndtri(p)
 
-    def _standard_crps(self, z: Array) -> Array:
-        x = z / jnp.sqrt(self.scale)
-        density = jnp.exp(-0.5 * x**2) / math.sqrt(2 * math.pi)
-        return jnp.sqrt(self.scale) * (x * (2 * ndtr(x) - 1) + 2 * density - 1 / math.sqrt(math.pi))
+    def _standard_crps(self, z: Values) -> Values:
+        x = z / self.scale**0.5
+        density = namespace(x).exp(-0.5 * x**2) / math.sqrt(2 * math.pi)
+        return self.scale**0.5 * (x * (2 * ndtr(x) - 1) + 2 * density - 1 / math.sqrt(math.pi))
 
-    def _log_expected_gaussian(self, count: int, quad: Array) -> Array:
-        return gaussian_log_factor(jnp.log(self.scale), count, quad)
+    def _log_expected_gaussian(self, count: int, quad: Values) -> Values:
+        return gaussian_log_factor(namespace(self, quad).log(self.scale), count, quad)
 
-    def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Array:
-        return jnp.broadcast_to(jnp.asarray(self.scale, float), shape + self._law_shape)
+    def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Values:
+        return namespace(self).broadcast_to(self.scale, shape + self._law_shape)

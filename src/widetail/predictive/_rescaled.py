@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from widetail._arrays import is_traced
+from widetail._arrays import is_traced, namespace
 from widetail.predictive._base import Predictive
 from widetail.predictive._elliptical import as_double
+from widetail.priors import Values
 
 
 class Rescaled(Predictive):
@@ -52,27 +53,28 @@ class Rescaled(Predictive):
         """See `Predictive`."""
         return Rescaled(self.base[index], self.shift, self.factor)
 
-    def _mean(self) -> Array:
+    def _mean(self) -> Values:
         return self.shift + self.factor * self.base._mean()
 
-    def _var(self) -> Array:
+    def _var(self) -> Values:
         return self.factor**2 * self.base._var()
 
-    def _log_prob(self, y: Array) -> Array:
-        return self.base._log_prob((y - self.shift) / self.factor) - jnp.log(self.factor)
+    def _log_prob(self, y: Values) -> Values:
+        return self.base._log_prob((y - self.shift) / self.factor) - namespace(self, y).log(self.factor)
 
-    def _joint_log_prob(self, y: Array) -> Array:
-        log_volume = jnp.sum(jnp.broadcast_to(jnp.log(self.factor), self.event_shape))
+    def _joint_log_prob(self, y: Values) -> Values:
+        xp = namespace(self, y)
+        log_volume = xp.sum(xp.broadcast_to(xp.log(self.factor), self.event_shape))
         return self.base._joint_log_prob((y - self.shift) / self.factor) - log_volume
 
-    def _cdf(self, y: Array) -> Array:
+    def _cdf(self, y: Values) -> Values:
         return self.base._cdf((y - self.shift) / self.factor)
 
-    def _quantile(self, p: Array) -> Array:
+    def _quantile(self, p: Values) -> Values:
         return self.shift + self.factor * self.base._quantile(p)
 
-    def _draw(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def _draw(self, key: Array, shape: tuple[int, ...]) -> Values:
         return self.shift + self.factor * self.base._draw(key, shape)
 
-    def _crps(self, y: Array) -> Array:
+    def _crps(self, y: Values) -> Values:
         return self.factor * self.base._crps((y - self.shift) / self.factor)

@@ -6,15 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jax.scipy.special import ndtri
 from jaxtyping import Array
 
-from widetail._arrays import is_traced
+from widetail._arrays import namespace
 from widetail._roots import increasing_root
-from widetail._special import betainc, betaln
+from widetail._special import betainc, betaln, ndtri
 from widetail.mixing import log_inverse_gamma_integral
 from widetail.predictive._elliptical import Elliptical, as_double, checked_location
 from widetail.predictive._matrix import LazyMatrix
+from widetail.priors import Values
 
 
 class StudentT(Elliptical):
@@ -58,64 +58,67 @@ class StudentT(Elliptical):
     def _law_shape(self) -> tuple[int, ...]:
         return jnp.broadcast_shapes(jnp.shape(self.df), jnp.shape(self.scale))
 
-    def _standard_mean_exists(self) -> Array:
+    def _standard_mean_exists(self) -> Any:
         return self.df > 1
 
-    def _standard_var(self) -> Array:
+    def _standard_var(self) -> Values:
+        xp = namespace(self)
         exists = self.df > 2
-        df = jnp.where(exists, self.df, 3.0)
-        return jnp.where(exists, self.scale * df / (df - 2), jnp.where(self.df > 1, jnp.inf, jnp.nan))
+        df = xp.where(exists, self.df, 3.0)
+        return xp.where(exists, self.scale * df / (df - 2), xp.where(self.df > 1, xp.inf, xp.nan))
 
-    def _standard_cdf(self, z: Array) -> Array:
-        x = z / jnp.sqrt(self.scale)
-        tail = jnp.exp(_log_upper_tail(jnp.abs(x), self.df))
-        return jnp.where(x < 0, tail, 1 - tail)
+    def _standard_cdf(self, z: Values) -> Values:
+        x = z / self.scale**0.5
+        tail = _upper_tail(abs(x), self.df)
+        return namespace(self, z).where(x < 0, tail, 1 - tail)
 
-    def _standard_quantile(self, p: Array) -> Array:
-        df = jnp.asarray(self.df, float)
-        return jnp.sqrt(self.scale) * (_quantile(p, df) if is_traced(p, df) else _concrete_quantile(p, df))
+    def _standard_quantile(self, p: Values) -> Values:
+        return self.scale**0.5 * _quantile(p, self.df)
 
-    def _standard_crps(self, z: Array) -> Array:
-        width = jnp.sqrt(self.scale)
-        return width * _crps(z / width, jnp.asarray(self.df, float))
+    def _standard_crps(self, z: Values) -> Values:
+        return self.scale**0.5 * _crps(z / self.scale**0.5, self.df)
 
-    def _log_expected_gaussian(self, count: int, quad: Array) -> Array:
+    def _log_expected_gaussian(self, count: int, quad: Values) -> Values:
         a = 0.5 * self.df
         return log_inverse_gamma_integral(a, a * self.scale, 0.5 * count, 0.5 * quad)
 
-    def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Values:
         a = jnp.broadcast_to(0.5 * self.df, self._law_shape)
         return jnp.exp(jnp.log(a * self.scale) - jax.random.loggamma(key, a, shape + a.shape, dtype=float))
 
 
-def _log_upper_tail(x: Array, df: Any) -> Array:
-    """Log probability of more than x >= 0, standard t."""
+def _upper_tail(x: Any, df: Any) -> Any:
+    """Probability of more than x >= 0, standard t."""
+    if namespace(x, df) is np:
+        return scipy.special.stdtr(df, -x)
     # Whichever incomplete beta function is the smaller has all its digits.
     ratio = x * (x / df)
     far = 0.5 * betainc(0.5 * df, 0.5, 1 / (1 + ratio))
     near = 0.5 - 0.5 * betainc(0.5, 0.5 * df, ratio / (1 + ratio))
-    return jnp.log(jnp.where(x < 1, near, far))
+    return jnp.where(x < 1, near, far)
 
 
-def _log_density(x: Array, df: Array) -> Array:
-    return -0.5 * (df + 1) * jnp.log1p(x * (x / df)) - 0.5 * jnp.log(df) - betaln(0.5 * df, 0.5 * jnp.ones_like(df))
+def _log_density(x: Any, df: Any) -> Any:
+    xp = namespace(x, df)
+    return -0.5 * (df + 1) * xp.log1p(x * (x / df)) - 0.5 * xp.log(df) - betaln(0.5 * df, 0.5)
 
 
-def _concrete_quantile(p: Array, df: Array) -> Array:
-    x = -scipy.special.stdtrit(np.asarray(df), np.asarray(jnp.minimum(p, 1 - p)))
-    return jnp.where(p < 0.5, -x, x)
+def _quantile(p: Any, df: Any) -> Any:
+    if namespace(p, df) is not np:
+        return _traced_quantile(*jnp.broadcast_arrays(jnp.asarray(p, float), jnp.asarray(df, float)))
+    x = -scipy.special.stdtrit(df, np.minimum(p, 1 - p))
+    return np.where(p < 0.5, -x, x)
 
 
 @jax.jit
-def _quantile(p: Array, df: Array) -> Array:
+def _traced_quantile(p: Array, df: Array) -> Array:
     """Solved for the logarithm of the quantile, in the tail that p lies in."""
-    p, df = jnp.broadcast_arrays(p, df)
     tail = jnp.where(p < 0.5, p, 1 - p)
 
     def value_and_slope(log_x: Array) -> tuple[Array, Array]:
         x = jnp.exp(log_x)
-        log_tail = _log_upper_tail(x, df)
-        return jnp.log(tail) - log_tail, jnp.exp(_log_density(x, df) + log_x - log_tail)
+        upper = _upper_tail(x, df)
+        return jnp.log(tail) - jnp.log(upper), jnp.exp(_log_density(x, df) + log_x) / upper
 
     guess = jnp.log(jnp.maximum(-ndtri(tail), 1e-3))
     log_x = increasing_root(value_and_slope, jnp.full_like(p, -700.0), jnp.full_like(p, 709.0), guess)
@@ -123,18 +126,18 @@ def _quantile(p: Array, df: Array) -> Array:
     return jnp.where(p < 0.5, -x, x)
 
 
-def _crps(z: Array, df: Array) -> Array:
+def _crps(z: Any, df: Any) -> Any:
     """Standard t. The formula holds for df > 1/2, with a removable singularity at 1."""
-    offset = jnp.where(jnp.abs(df - 1) < 1e-5, 1e-5, 0.0)
+    xp = namespace(z, df)
+    offset = xp.where(abs(df - 1) < 1e-5, 1e-5, 0.0)
     both_sides = 0.5 * (_crps_away_from_one(z, df + offset) + _crps_away_from_one(z, df - offset))
-    return jnp.where(df > 0.5, both_sides, jnp.inf)
+    return xp.where(df > 0.5, both_sides, xp.inf)
 
 
-def _crps_away_from_one(z: Array, df: Array) -> Array:
-    df = jnp.where(df > 0.5, df, 2.0)
-    z = jnp.abs(z)
-    centred = 1 - 2 * jnp.exp(_log_upper_tail(z, df))
-    half = 0.5 * jnp.ones_like(df)
-    spread = 2 * jnp.sqrt(df) / (df - 1) * jnp.exp(betaln(half, df - 0.5) - 2 * betaln(half, 0.5 * df))
-    density = jnp.exp(_log_density(z, df))
-    return z * centred + 2 * density * (df + z**2) / (df - 1) - spread
+def _crps_away_from_one(z: Any, df: Any) -> Any:
+    xp = namespace(z, df)
+    df = xp.where(df > 0.5, df, 2.0)
+    z = abs(z)
+    spread = 2 * xp.sqrt(df) / (df - 1) * xp.exp(betaln(0.5, df - 0.5) - 2 * betaln(0.5, 0.5 * df))
+    density = xp.exp(_log_density(z, df))
+    return z * (1 - 2 * _upper_tail(z, df)) + 2 * density * (df + z**2) / (df - 1) - spread

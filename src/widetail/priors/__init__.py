@@ -8,4 +8,6 @@ from widetail.priors._gammas import Gamma as Gamma
 from widetail.priors._gammas import InverseGamma as InverseGamma
 from widetail.priors._half_cauchy import HalfCauchy as HalfCauchy
 from widetail.priors._log_normal import LogNormal as LogNormal
+from widetail.priors._parameters import Numbers as Numbers
+from widetail.priors._parameters import Values as Values
 from widetail.priors._point_mass import PointMass as PointMass

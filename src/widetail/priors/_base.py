@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import double_precision, is_traced
+from widetail._arrays import double_precision, is_traced, namespace
 from widetail._integrate import Bounds
-from widetail.priors._parameters import show
+from widetail.priors._parameters import Numbers, Values, show
 
 
 class ScalePrior(eqx.Module):
@@ -25,39 +25,44 @@ class ScalePrior(eqx.Module):
 
     traceable: ClassVar[bool] = True
     """Whether JAX can trace the density; False for a wrapped scipy distribution."""
+    runs_in_numpy: ClassVar[bool] = True
+    """Whether NumPy arrays are computed with in NumPy; False for a wrapped numpyro distribution."""
 
     @double_precision
-    def log_prob(self, scale: ArrayLike | list) -> Float[Array, "..."]:
+    def log_prob(self, scale: Numbers) -> Values:
         """Log density at `scale`; `-inf` outside of the support."""
-        scale = jnp.asarray(scale, float)
-        log_scale = jnp.log(jnp.where(scale > 0, scale, 1.0))
-        return jnp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -jnp.inf)
+        xp = namespace(self, scale)
+        scale = xp.asarray(scale, float)
+        log_scale = xp.log(xp.where(scale > 0, scale, 1.0))
+        return xp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -xp.inf)[()]
 
     @double_precision
-    def cdf(self, scale: ArrayLike | list) -> Float[Array, "..."]:
+    def cdf(self, scale: Numbers) -> Values:
         """Probability that the readout variance is at most `scale`."""
-        scale = jnp.asarray(scale, float)
-        below, _ = self.tails_of_log(jnp.log(jnp.where(scale > 0, scale, 1.0)))
-        return jnp.where(scale > 0, below, 0.0)
+        xp = namespace(self, scale)
+        scale = xp.asarray(scale, float)
+        below, _ = self.tails_of_log(xp.log(xp.where(scale > 0, scale, 1.0)))
+        return xp.where(scale > 0, below, 0.0)[()]
 
     @double_precision
-    def quantile(self, p: ArrayLike | list) -> Float[Array, "..."]:
+    def quantile(self, p: Numbers) -> Values:
         """The value below which the readout variance lies with probability `p`."""
-        p = jnp.asarray(p, float)
+        xp = namespace(self, p)
+        p = xp.asarray(p, float)
         if not is_traced(p) and not np.all((p >= 0) & (p <= 1)):
             raise ValueError(f"quantile: p must lie in [0, 1], got {show(p)}; pass a probability, not a percentage.")
-        return jnp.exp(self.log_quantile(p))
+        return xp.exp(self.log_quantile(p))
 
     @double_precision
-    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Values:
         """Independent draws, of shape `shape` followed by the shape of the parameters."""
         return jnp.exp(self.draw_log(key, shape))
 
     @property
     @double_precision
-    def mean(self) -> Float[Array, "..."]:
+    def mean(self) -> Values:
         """Expectation; `inf` where it is infinite."""
-        return jnp.asarray(self.expectation(), float)
+        return namespace(self).asarray(self.expectation(), float)[()]
 
     def to_config(self) -> dict[str, Any]:
         """Name and parameters as plain numbers and lists; `prior_from_config` reads it back."""
@@ -91,33 +96,33 @@ class ScalePrior(eqx.Module):
         return wrap(dist)
 
     @abc.abstractmethod
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """Log density of the *logarithm* of the readout variance; finite far beyond where its exp is."""
 
     @abc.abstractmethod
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """Probabilities below and above, each accurate where it is small."""
 
     @abc.abstractmethod
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """Log of the quantile."""
 
     @abc.abstractmethod
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """Draws of the logarithm, of shape `shape` followed by the shape of the parameters."""
 
     @abc.abstractmethod
-    def expectation(self) -> Float[ArrayLike, "..."]:
+    def expectation(self) -> Values:
         """What `mean` returns."""
 
     @property
     @abc.abstractmethod
-    def tail_index(self) -> Float[ArrayLike, "..."]:
+    def tail_index(self) -> Values:
         """Supremum of the powers of the readout variance that have a finite expectation."""
 
     @property
     @abc.abstractmethod
-    def log_middle(self) -> Float[ArrayLike, "..."]:
+    def log_middle(self) -> Values:
         """Log of a value in the bulk: the mode of the logarithm where it is known."""
 
     @property
@@ -127,7 +132,8 @@ class ScalePrior(eqx.Module):
 
     @property
     @double_precision
-    def support(self) -> tuple[Float[ArrayLike, "..."], Float[ArrayLike, "..."]]:
+    def support(self) -> tuple[Values, Values]:
         """Smallest and largest value that the readout variance can take."""
         lower, upper = self.log_bounds
-        return 0.0 if lower is None else jnp.exp(lower), math.inf if upper is None else jnp.exp(upper)
+        xp = namespace(self, lower, upper)
+        return 0.0 if lower is None else xp.exp(lower), math.inf if upper is None else xp.exp(upper)

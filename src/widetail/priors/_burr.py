@@ -4,12 +4,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from widetail._arrays import namespace
 from widetail._integrate import Bounds
-from widetail._special import betaln
+from widetail._special import betaln, softplus
 from widetail.priors._base import ScalePrior
-from widetail.priors._parameters import Parameter, parameter
+from widetail.priors._parameters import Parameter, Values, parameter
 
 
 class BurrXII(ScalePrior):
@@ -37,46 +38,52 @@ class BurrXII(ScalePrior):
         self.k = parameter(k, "BurrXII", "k")
         self.scale = parameter(scale, "BurrXII", "scale")
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
-        x = self.c * (log_scale - jnp.log(self.scale))
-        return jnp.log(self.c) + jnp.log(self.k) - jax.nn.softplus(-x) - self.k * jax.nn.softplus(x)
+        xp = namespace(self, log_scale)
+        x = self.c * (log_scale - xp.log(self.scale))
+        return xp.log(self.c) + xp.log(self.k) - softplus(-x) - self.k * softplus(x)
 
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
-        log_above = -self.k * jax.nn.softplus(self.c * (log_scale - jnp.log(self.scale)))
-        return -jnp.expm1(log_above), jnp.exp(log_above)
+        xp = namespace(self, log_scale)
+        log_above = -self.k * softplus(self.c * (log_scale - xp.log(self.scale)))
+        return -xp.expm1(log_above), xp.exp(log_above)
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
-        return self._at_exponential(-jnp.log1p(-p))
+        xp = namespace(self, p)
+        return self._at_exponential(-xp.log1p(-p))
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         batch = jnp.broadcast_shapes(jnp.shape(self.c), jnp.shape(self.k), jnp.shape(self.scale))
         return self._at_exponential(jax.random.exponential(key, shape + batch, dtype=float))
 
-    def _at_exponential(self, level: Float[Array, "..."]) -> Float[Array, "..."]:
+    def _at_exponential(self, level: Values) -> Values:
         """Log of the value that is exceeded with probability exp(-level)."""
+        xp = namespace(self, level)
         x = level / self.k
-        log_expm1 = x + jnp.log(-jnp.expm1(-x))
-        return jnp.log(self.scale) + jnp.where(jnp.isinf(x), jnp.inf, log_expm1) / self.c
+        log_expm1 = x + xp.log(-xp.expm1(-x))
+        return xp.log(self.scale) + xp.where(xp.isinf(x), xp.inf, log_expm1) / self.c
 
-    def expectation(self) -> Float[Array, "..."]:
+    def expectation(self) -> Values:
         """See `ScalePrior`."""
+        xp = namespace(self)
         exists = self.c * self.k > 1
-        c, k = jnp.where(exists, self.c, 2.0), jnp.where(exists, self.k, 1.0)
-        return jnp.where(exists, self.scale * k * jnp.exp(betaln(k - 1 / c, 1 + 1 / c)), jnp.inf)
+        c, k = xp.where(exists, self.c, 2.0), xp.where(exists, self.k, 1.0)
+        return xp.where(exists, self.scale * k * xp.exp(betaln(k - 1 / c, 1 + 1 / c)), xp.inf)
 
     @property
-    def tail_index(self) -> Float[ArrayLike, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`."""
         return self.c * self.k
 
     @property
-    def log_middle(self) -> Float[ArrayLike, "..."]:
+    def log_middle(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.log(self.scale) - jnp.log(self.k) / self.c
+        xp = namespace(self)
+        return xp.log(self.scale) - xp.log(self.k) / self.c
 
     @property
     def log_bounds(self) -> Bounds:

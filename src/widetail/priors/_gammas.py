@@ -6,15 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jax.scipy.special import gammaln
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import is_traced
+from widetail._arrays import is_traced, namespace
 from widetail._integrate import Bounds
-from widetail._special import betainc, betaln, gammainc, gammaincc
+from widetail._special import betainc, betaln, gammainc, gammaincc, gammaln, sigmoid, softplus
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
-from widetail.priors._parameters import Parameter, parameter
+from widetail.priors._parameters import Parameter, Values, parameter
 
 
 class InverseGamma(ScalePrior):
@@ -39,41 +38,45 @@ class InverseGamma(ScalePrior):
         self.a = parameter(a, "InverseGamma", "a")
         self.b = parameter(b, "InverseGamma", "b")
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
-        x = jnp.log(self.b) - log_scale
-        return self.a * x - jnp.exp(x) - gammaln(self.a)
+        xp = namespace(self, log_scale)
+        x = xp.log(self.b) - log_scale
+        return self.a * x - xp.exp(x) - gammaln(self.a)
 
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
-        above, below = _gamma_tails(self.a, jnp.log(self.b) - log_scale)
+        xp = namespace(self, log_scale)
+        above, below = _gamma_tails(self.a, xp.log(self.b) - log_scale)
         return below, above
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
         if is_traced(self, p):
             return log_quantile_by_root(self, p)
-        return jnp.log(self.b) - _log(scipy.special.gammainccinv(self.a, np.asarray(p)))
+        return np.log(self.b) - np.log(scipy.special.gammainccinv(self.a, p))
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         a, b = jnp.broadcast_arrays(self.a, self.b)
         return jnp.log(b) - jax.random.loggamma(key, a, shape + a.shape, dtype=float)
 
-    def expectation(self) -> Float[Array, "..."]:
+    def expectation(self) -> Values:
         """See `ScalePrior`."""
+        xp = namespace(self)
         exists = self.a > 1
-        return jnp.where(exists, self.b / (jnp.where(exists, self.a, 2.0) - 1), jnp.inf)
+        return xp.where(exists, self.b / (xp.where(exists, self.a, 2.0) - 1), xp.inf)
 
     @property
-    def tail_index(self) -> Float[ArrayLike, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`."""
         return self.a
 
     @property
-    def log_middle(self) -> Float[ArrayLike, "..."]:
+    def log_middle(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.log(self.b) - jnp.log(self.a)
+        xp = namespace(self)
+        return xp.log(self.b) - xp.log(self.a)
 
     @property
     def log_bounds(self) -> Bounds:
@@ -101,39 +104,43 @@ class Gamma(ScalePrior):
         self.a = parameter(a, "Gamma", "a")
         self.b = parameter(b, "Gamma", "b")
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
-        x = jnp.log(self.b) + log_scale
-        return self.a * x - jnp.exp(x) - gammaln(self.a)
+        xp = namespace(self, log_scale)
+        x = xp.log(self.b) + log_scale
+        return self.a * x - xp.exp(x) - gammaln(self.a)
 
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
-        return _gamma_tails(self.a, jnp.log(self.b) + log_scale)
+        xp = namespace(self, log_scale)
+        return _gamma_tails(self.a, xp.log(self.b) + log_scale)
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
         if is_traced(self, p):
             return log_quantile_by_root(self, p)
-        return _log(scipy.special.gammaincinv(self.a, np.asarray(p))) - jnp.log(self.b)
+        return np.log(scipy.special.gammaincinv(self.a, p)) - np.log(self.b)
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         a, b = jnp.broadcast_arrays(self.a, self.b)
         return jax.random.loggamma(key, a, shape + a.shape, dtype=float) - jnp.log(b)
 
-    def expectation(self) -> Float[ArrayLike, "..."]:
+    def expectation(self) -> Values:
         """See `ScalePrior`."""
         return self.a / self.b
 
     @property
-    def tail_index(self) -> Float[Array, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.full(jnp.broadcast_shapes(jnp.shape(self.a), jnp.shape(self.b)), jnp.inf)
+        xp = namespace(self)
+        return xp.full(jnp.broadcast_shapes(jnp.shape(self.a), jnp.shape(self.b)), xp.inf)
 
     @property
-    def log_middle(self) -> Float[ArrayLike, "..."]:
+    def log_middle(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.log(self.a) - jnp.log(self.b)
+        xp = namespace(self)
+        return xp.log(self.a) - xp.log(self.b)
 
     @property
     def log_bounds(self) -> Bounds:
@@ -167,46 +174,50 @@ class BetaPrime(ScalePrior):
         self.b = parameter(b, "BetaPrime", "b")
         self.scale = parameter(scale, "BetaPrime", "scale")
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
-        x = log_scale - jnp.log(self.scale)
+        xp = namespace(self, log_scale)
+        x = log_scale - xp.log(self.scale)
         # Symmetric form: no difference of large numbers in either tail.
-        return -self.a * jax.nn.softplus(-x) - self.b * jax.nn.softplus(x) - betaln(self.a, self.b)
+        return -self.a * softplus(-x) - self.b * softplus(x) - betaln(self.a, self.b)
 
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
-        x = log_scale - jnp.log(self.scale)
-        return betainc(self.a, self.b, jax.nn.sigmoid(x)), betainc(self.b, self.a, jax.nn.sigmoid(-x))
+        xp = namespace(self, log_scale)
+        x = log_scale - xp.log(self.scale)
+        return betainc(self.a, self.b, sigmoid(x)), betainc(self.b, self.a, sigmoid(-x))
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
         if is_traced(self, p):
             return log_quantile_by_root(self, p)
-        share = scipy.special.betaincinv(self.a, self.b, np.asarray(p))
-        rest = scipy.special.betaincinv(self.b, self.a, 1 - np.asarray(p))
-        return jnp.log(self.scale) + _log(share) - _log(rest)
+        share = scipy.special.betaincinv(self.a, self.b, p)
+        rest = scipy.special.betaincinv(self.b, self.a, 1 - p)
+        return np.log(self.scale) + np.log(share) - np.log(rest)
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         a, b, scale = jnp.broadcast_arrays(self.a, self.b, self.scale)
         shape, (above, below) = shape + a.shape, jax.random.split(key)
         numerator = jax.random.loggamma(above, a, shape, dtype=float)
         return jnp.log(scale) + numerator - jax.random.loggamma(below, b, shape, dtype=float)
 
-    def expectation(self) -> Float[Array, "..."]:
+    def expectation(self) -> Values:
         """See `ScalePrior`."""
+        xp = namespace(self)
         exists = self.b > 1
-        return jnp.where(exists, self.scale * self.a / (jnp.where(exists, self.b, 2.0) - 1), jnp.inf)
+        return xp.where(exists, self.scale * self.a / (xp.where(exists, self.b, 2.0) - 1), xp.inf)
 
     @property
-    def tail_index(self) -> Float[ArrayLike, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`."""
         return self.b
 
     @property
-    def log_middle(self) -> Float[ArrayLike, "..."]:
+    def log_middle(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.log(self.scale) + jnp.log(self.a) - jnp.log(self.b)
+        xp = namespace(self)
+        return xp.log(self.scale) + xp.log(self.a) - xp.log(self.b)
 
     @property
     def log_bounds(self) -> Bounds:
@@ -214,12 +225,8 @@ class BetaPrime(ScalePrior):
         return Bounds()
 
 
-def _gamma_tails(a: Parameter, log_x: Float[Array, "..."]) -> tuple[Array, Array]:
+def _gamma_tails(a: Parameter, log_x: Values) -> tuple[Values, Values]:
     """Probabilities that a standard gamma variable of shape a is below and above x."""
-    x = jnp.exp(jnp.clip(log_x, LOG_SMALLEST, LOG_LARGEST))
+    xp = namespace(a, log_x)
+    x = xp.exp(xp.clip(log_x, LOG_SMALLEST, LOG_LARGEST))
     return gammainc(a, x), gammaincc(a, x)
-
-
-def _log(value: np.ndarray | float) -> Array:
-    with np.errstate(divide="ignore"):
-        return jnp.asarray(np.log(value), float)

@@ -5,11 +5,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from widetail._arrays import namespace
 from widetail._integrate import Bounds
 from widetail.priors._base import ScalePrior
-from widetail.priors._parameters import Parameter, parameter
+from widetail.priors._parameters import Parameter, Values, parameter
 
 
 class HalfCauchy(ScalePrior):
@@ -32,41 +33,47 @@ class HalfCauchy(ScalePrior):
     def __init__(self, scale: Any = 1.0):
         self.scale = parameter(scale, "HalfCauchy", "scale")
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
-        x = log_scale - jnp.log(self.scale)
-        return math.log(2 / math.pi) - jnp.logaddexp(x, -x)
+        xp = namespace(self, log_scale)
+        x = log_scale - xp.log(self.scale)
+        return math.log(2 / math.pi) - xp.logaddexp(x, -x)
 
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
-        x = log_scale - jnp.log(self.scale)
-        return 2 / math.pi * jnp.arctan(jnp.exp(x)), 2 / math.pi * jnp.arctan(jnp.exp(-x))
+        xp = namespace(self, log_scale)
+        x = log_scale - xp.log(self.scale)
+        return 2 / math.pi * xp.arctan(xp.exp(x)), 2 / math.pi * xp.arctan(xp.exp(-x))
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
+        xp = namespace(self, p)
         lower_half = p < 0.5
-        smaller = jnp.where(lower_half, p, 1 - p)
-        log_tan = jnp.log(jnp.tan(0.5 * math.pi * smaller))
-        return jnp.log(self.scale) + jnp.where(lower_half, log_tan, -log_tan)
+        smaller = xp.where(lower_half, p, 1 - p)
+        log_tan = xp.log(xp.tan(0.5 * math.pi * smaller))
+        return xp.log(self.scale) + xp.where(lower_half, log_tan, -log_tan)
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         draws = jax.random.cauchy(key, shape + jnp.shape(self.scale), dtype=float)
         return jnp.log(self.scale) + jnp.log(jnp.abs(draws))
 
-    def expectation(self) -> Float[Array, "..."]:
+    def expectation(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.full(jnp.shape(self.scale), jnp.inf)
+        xp = namespace(self)
+        return xp.full(jnp.shape(self.scale), xp.inf)
 
     @property
-    def tail_index(self) -> Float[Array, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.ones(jnp.shape(self.scale))
+        xp = namespace(self)
+        return xp.ones(jnp.shape(self.scale))
 
     @property
-    def log_middle(self) -> Float[ArrayLike, "..."]:
+    def log_middle(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.log(self.scale)
+        xp = namespace(self)
+        return xp.log(self.scale)
 
     @property
     def log_bounds(self) -> Bounds:

@@ -2,22 +2,23 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from widetail._roots import increasing_root
 from widetail.priors._base import ScalePrior
+from widetail.priors._parameters import Values
 
 # Beyond these the exponential is zero or infinite in float64.
 LOG_SMALLEST, LOG_LARGEST = -744.0, 709.0
 
 
 @jax.jit
-def log_quantile_by_root(prior: ScalePrior, p: Float[Array, "..."]) -> Float[Array, "..."]:
+def log_quantile_by_root(prior: ScalePrior, p: Values) -> Values:
     """Solve cdf = p for the logarithm of the scale, in the smaller of the two tails; differentiable."""
     p = jnp.broadcast_to(p, jnp.broadcast_shapes(p.shape, jnp.shape(prior.log_middle)))
     in_lower_half = p < 0.5
 
-    def value_and_slope(log_scale: Array) -> tuple[Array, Array]:
+    def value_and_slope(log_scale: Array) -> tuple[Values, Values]:
         below, above = prior.tails_of_log(log_scale)
         density = jnp.exp(prior.log_prob_of_log(log_scale))
         value = jnp.where(in_lower_half, jnp.log(below) - jnp.log(p), jnp.log1p(-p) - jnp.log(above))

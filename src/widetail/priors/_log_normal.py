@@ -5,12 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtr, ndtri
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from widetail._arrays import namespace
 from widetail._integrate import Bounds
+from widetail._special import ndtr, ndtri
 from widetail.priors._base import ScalePrior
-from widetail.priors._parameters import Parameter, parameter
+from widetail.priors._parameters import Parameter, Values, parameter
 
 
 class LogNormal(ScalePrior):
@@ -35,36 +36,39 @@ class LogNormal(ScalePrior):
         self.loc = parameter(loc, "LogNormal", "loc", positive=False)
         self.scale = parameter(scale, "LogNormal", "scale")
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
+        xp = namespace(self, log_scale)
         z = (log_scale - self.loc) / self.scale
-        return -0.5 * z**2 - jnp.log(self.scale) - 0.5 * math.log(2 * math.pi)
+        return -0.5 * z**2 - xp.log(self.scale) - 0.5 * math.log(2 * math.pi)
 
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
         z = (log_scale - self.loc) / self.scale
         return ndtr(z), ndtr(-z)
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
         return self.loc + self.scale * ndtri(p)
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         batch = jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale))
         return self.loc + self.scale * jax.random.normal(key, shape + batch, dtype=float)
 
-    def expectation(self) -> Float[Array, "..."]:
+    def expectation(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.exp(self.loc + 0.5 * self.scale**2)
+        xp = namespace(self)
+        return xp.exp(self.loc + 0.5 * self.scale**2)
 
     @property
-    def tail_index(self) -> Float[Array, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.full(jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale)), jnp.inf)
+        xp = namespace(self)
+        return xp.full(jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale)), xp.inf)
 
     @property
-    def log_middle(self) -> Float[ArrayLike, "..."]:
+    def log_middle(self) -> Values:
         """See `ScalePrior`."""
         return self.loc
 

@@ -4,15 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from widetail._arrays import is_traced
 
-# The type checker is told of JAX alone, which has every operator that NumPy has here.
+# NumPy or JAX arrays. The type checker would want every operator twice, and is told less.
 if TYPE_CHECKING:
     Parameter = Float[Array, "*#batch"]
+    Values = Any
+    Numbers = Any
 else:
     Parameter = Float[Array | np.ndarray, "*#batch"]
+    Values = Float[ArrayLike, "..."]
+    Numbers = ArrayLike | list  # what a caller may pass
 
 
 def parameter(value: Any, owner: str, name: str, *, positive: bool = True) -> Any:

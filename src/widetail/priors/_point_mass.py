@@ -3,11 +3,12 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from widetail._arrays import namespace
 from widetail._integrate import Bounds
 from widetail.priors._base import ScalePrior
-from widetail.priors._parameters import Parameter, parameter
+from widetail.priors._parameters import Parameter, Values, parameter
 
 
 class PointMass(ScalePrior):
@@ -29,36 +30,41 @@ class PointMass(ScalePrior):
     def __init__(self, v: Any):
         self.v = parameter(v, "PointMass", "v")
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
-        return jnp.where(log_scale == jnp.log(self.v), jnp.inf, -jnp.inf)
+        xp = namespace(self, log_scale)
+        return xp.where(log_scale == xp.log(self.v), xp.inf, -xp.inf)
 
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
-        below = jnp.where(log_scale >= jnp.log(self.v), 1.0, 0.0)
+        xp = namespace(self, log_scale)
+        below = xp.where(log_scale >= xp.log(self.v), 1.0, 0.0)
         return below, 1 - below
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
-        return jnp.zeros_like(p) + jnp.log(self.v)
+        xp = namespace(self, p)
+        return xp.zeros_like(p) + xp.log(self.v)
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         return jnp.broadcast_to(jnp.log(self.v), shape + jnp.shape(self.v))
 
-    def expectation(self) -> Float[ArrayLike, "..."]:
+    def expectation(self) -> Values:
         """See `ScalePrior`."""
         return self.v
 
     @property
-    def tail_index(self) -> Float[Array, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.full(jnp.shape(self.v), jnp.inf)
+        xp = namespace(self)
+        return xp.full(jnp.shape(self.v), xp.inf)
 
     @property
-    def log_middle(self) -> Float[ArrayLike, "..."]:
+    def log_middle(self) -> Values:
         """See `ScalePrior`."""
-        return jnp.log(self.v)
+        xp = namespace(self)
+        return xp.log(self.v)
 
     @property
     def log_bounds(self) -> Bounds:

@@ -7,12 +7,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from widetail._arrays import double_precision, is_traced, namespace
 from widetail._integrate import Bounds, integrate
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
+from widetail.priors._parameters import Values
 
 _INTEGRAL_NODES = 256
 # Up to exp(+-this) the log density of another library is believed.
@@ -59,17 +60,16 @@ class ScipyPrior(ScalePrior):
         """See `ScalePrior`."""
         return _extended(lambda t: self._call("logpdf", t) + t, log_scale)
 
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
         above = "sf" if hasattr(self.dist, "sf") else "ccdf"
         return self._call("cdf", log_scale), self._call(above, log_scale)
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
-        with np.errstate(divide="ignore"):
-            return jnp.asarray(np.log(self._icdf(np.asarray(p))), float)
+        return np.log(self._icdf(np.asarray(p)))
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         shape = shape + np.shape(self._icdf(0.5))
         return self.log_quantile(jax.random.uniform(key, shape, dtype=float))
@@ -103,7 +103,7 @@ class ScipyPrior(ScalePrior):
 
     @property
     @double_precision
-    def tail_index(self) -> Float[Array, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`; measured, as the slope of the log density far out."""
         return _measured_tail_index(self)
 
@@ -143,6 +143,8 @@ class NumpyroPrior(ScalePrior):
         0.6745
     """
 
+    runs_in_numpy: ClassVar[bool] = False
+
     dist: Any
 
     def __init__(self, dist: Any):
@@ -157,37 +159,23 @@ class NumpyroPrior(ScalePrior):
             _check_positive(*_numpyro_support(dist))
         self.dist = dist
 
-    def log_prob_of_log(self, log_scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
-        lower, upper = self.log_bounds
+        return _numpyro_log_density(self, jnp.asarray(log_scale, float))
 
-        def log_density(t: Array) -> Array:
-            inside = jnp.ones(t.shape, bool)
-            inside = inside if lower is None else inside & (t >= lower)
-            inside = inside if upper is None else inside & (t <= upper)
-            # Outside of the support numpyro may answer anything, NaN included.
-            scale = jnp.exp(jnp.where(inside, t, self.log_middle))
-            return jnp.where(inside, self.dist.log_prob(scale) + t, -jnp.inf)
-
-        return _extended(log_density, log_scale)
-
-    def tails_of_log(self, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+    def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """See `ScalePrior`."""
-        try:
-            below = self.dist.cdf(jnp.exp(jnp.clip(log_scale, LOG_SMALLEST, LOG_LARGEST)))
-            return below, 1 - below
-        except NotImplementedError:
-            return _integrated_tails(self, log_scale)
+        return _numpyro_tails(self, jnp.asarray(log_scale, float))
 
-    def log_quantile(self, p: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_quantile(self, p: Values) -> Values:
         """See `ScalePrior`."""
-        return log_quantile_by_root(self, p)
+        return log_quantile_by_root(self, jnp.asarray(p, float))
 
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """See `ScalePrior`."""
         return jnp.log(self.dist.sample(key, shape))
 
-    def expectation(self) -> Float[Array, "..."]:
+    def expectation(self) -> Values:
         """See `ScalePrior`."""
         return jnp.where(self.tail_index > 1, _integrated_mean(self), jnp.inf)
 
@@ -205,12 +193,12 @@ class NumpyroPrior(ScalePrior):
 
     @property
     @double_precision
-    def tail_index(self) -> Float[Array, "..."]:
+    def tail_index(self) -> Values:
         """See `ScalePrior`; measured, as the slope of the log density far out."""
         return _measured_tail_index(self)
 
     @property
-    def log_middle(self) -> Float[Array, ""]:
+    def log_middle(self) -> Values:
         """See `ScalePrior`."""
         lower, upper = self.log_bounds
         if lower is not None and upper is not None:
@@ -226,7 +214,31 @@ class NumpyroPrior(ScalePrior):
 
 
 @jax.jit
-def _integrated_mean(prior: NumpyroPrior) -> Float[Array, ""]:
+def _numpyro_log_density(prior: NumpyroPrior, log_scale: Array) -> Array:
+    lower, upper = prior.log_bounds
+
+    def log_density(t: Array) -> Array:
+        inside = jnp.ones(t.shape, bool)
+        inside = inside if lower is None else inside & (t >= lower)
+        inside = inside if upper is None else inside & (t <= upper)
+        # Outside of the support numpyro may answer anything, NaN included.
+        scale = jnp.exp(jnp.where(inside, t, prior.log_middle))
+        return jnp.where(inside, prior.dist.log_prob(scale) + t, -jnp.inf)
+
+    return _extended(log_density, log_scale)
+
+
+@jax.jit
+def _numpyro_tails(prior: NumpyroPrior, log_scale: Array) -> tuple[Array, Array]:
+    try:
+        below = prior.dist.cdf(jnp.exp(jnp.clip(log_scale, LOG_SMALLEST, LOG_LARGEST)))
+        return below, 1 - below
+    except NotImplementedError:
+        return _integrated_tails(prior, log_scale)
+
+
+@jax.jit
+def _integrated_mean(prior: NumpyroPrior) -> Values:
     middle = jnp.asarray(prior.log_middle, float)
 
     def log_density(t: Array) -> Array:
@@ -235,8 +247,7 @@ def _integrated_mean(prior: NumpyroPrior) -> Float[Array, ""]:
     return jnp.exp(integrate(log_density, (middle, middle), _INTEGRAL_NODES, prior.log_bounds).log_value)
 
 
-@jax.jit
-def _integrated_tails(prior: NumpyroPrior, log_scale: Float[Array, "..."]) -> tuple[Array, Array]:
+def _integrated_tails(prior: NumpyroPrior, log_scale: Values) -> tuple[Values, Values]:
     lower, upper = prior.log_bounds
     middle = jnp.broadcast_to(jnp.asarray(prior.log_middle, float), log_scale.shape)
     near = jnp.minimum(middle, log_scale), jnp.maximum(middle, log_scale)
@@ -263,15 +274,16 @@ def _extended(log_density: Callable[[Any], Any], log_scale: Any) -> Any:
     return xp.where(outside, beyond, log_density(xp.where(outside, 0.0, log_scale)))
 
 
-def _measured_tail_index(prior: ScalePrior) -> Float[Array, ""]:
+def _measured_tail_index(prior: ScalePrior) -> Values:
     if prior.log_bounds.upper is not None:
-        return jnp.asarray(jnp.inf, float)
+        return np.float64(np.inf)
     near, far = 0.9 * _TRUSTED, _TRUSTED
-    log_near, log_far = prior.log_prob_of_log(jnp.asarray([near, far], float))
-    decays = jnp.isfinite(log_far)
+    xp = jnp if prior.traceable else np
+    log_near, log_far = prior.log_prob_of_log(xp.asarray([near, far], float))
+    decays = xp.isfinite(log_far)
     # Rounding must not turn an index of exactly one into a mean that exists.
-    slope = jnp.where(decays, log_near - log_far, 1.0) / (far - near)
-    return jnp.where(decays, jnp.round(slope, 9), jnp.inf)
+    slope = xp.where(decays, log_near - log_far, 1.0) / (far - near)
+    return xp.where(decays, xp.round(slope, 9), xp.inf)[()]
 
 
 def _numpyro_support(dist: Any) -> tuple[Any, Any]:
