@@ -13,6 +13,9 @@ from widetail.kernels._engine import Workers, keep_freed_memory, padded_block
 from widetail.kernels._tiles import Blocks, tile_rows, tiles_of
 from widetail.kernels._values import Get, KernelValues
 
+# A derivative keeps arrays of every layer of its tile, so its tiles are smaller.
+KEPT_PER_NUMBER = 4
+
 
 def pull_back(kernel: Any, cotangent: KernelValues, x1: Any, x2: Any, *, progress: Progress = False) -> Any:
     """Pull cotangents of the kernels back to the parameters; see `Kernel.pull_back`."""
@@ -21,7 +24,7 @@ def pull_back(kernel: Any, cotangent: KernelValues, x1: Any, x2: Any, *, progres
     source2 = source1 if symmetric else np.asarray(x2)
     get = _asked(kernel, cotangent, (len(source1), len(source2)))
     cotangent = KernelValues(*(None if g is None else np.asarray(g, source1.dtype) for g in cotangent))
-    numbers = kernel.numbers_per_pair(x1.shape[1:])
+    numbers = KEPT_PER_NUMBER * kernel.numbers_per_pair(x1.shape[1:])
     blocks1 = Blocks(len(source1), tile_rows(numbers, len(source1)))
     blocks2 = Blocks(len(source2), tile_rows(numbers, len(source2)))
     parameters, rest = eqx.partition(kernel, eqx.is_inexact_array_like)

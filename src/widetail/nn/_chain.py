@@ -63,7 +63,7 @@ class Chain:
                 layers = jax.tree.unflatten(stage.structure, leaves)
                 return rows_stage(layers, stage.all_pairs)(k)
 
-            k, stacked = jax.lax.scan(body, resolve(k), _stack([stage.leaves for stage in run]))
+            k, stacked = _scan(body, resolve(k), _stack([stage.leaves for stage in run]))
             statistics += [jax.tree.map(lambda v, i=i: v[i], stacked) for i in range(len(run))]
         return k, tuple(statistics)
 
@@ -84,7 +84,7 @@ class Chain:
                 return cross_stage(layers, stage.all_pairs)(k, first, second), None
 
             steps = _stack([stage.leaves for stage in run]), _stack(first), _stack(second)
-            k, _ = jax.lax.scan(body, resolve(k), steps)
+            k, _ = _scan(body, resolve(k), steps)
         return k
 
     def _runs_for(self, k: Any) -> list[list[Stage]]:
@@ -110,6 +110,14 @@ def _split(layers: tuple[Layer, ...], all_pairs: bool) -> list[tuple[tuple[Layer
             stages.append((layers[start:end], wanted[end]))
             start = end
     return stages
+
+
+def _scan(body: Any, k: Any, steps: Any) -> Any:
+    """A loop whose derivative keeps one covariance per step and computes the rest of the step again.
+
+    Keeping everything takes several times the memory, and longer.
+    """
+    return jax.lax.scan(jax.checkpoint(body, prevent_cse=False), k, steps)
 
 
 def _stack(trees: Any) -> Any:
