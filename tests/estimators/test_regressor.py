@@ -106,7 +106,7 @@ def test_bad_weights():
     model = wt.ScaleMixtureRegressor(net=NET)
     with pytest.raises(ValueError, match="must not be negative"):
         model.fit(np.eye(3), np.arange(3.0), sample_weight=[-1, 1, 1])
-    with pytest.raises(ValueError, match="at least one positive"):
+    with pytest.raises(ValueError, match="at least one non-zero"):
         model.fit(np.eye(3), np.arange(3.0), sample_weight=np.zeros(3))
 
 

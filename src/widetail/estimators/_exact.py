@@ -82,8 +82,6 @@ class ExactEstimator(BaseEstimator):
         weights = _check_sample_weight(sample_weight, x, dtype=np.float64)
         if np.any(weights < 0):
             raise ValueError(f"sample_weight must not be negative; the smallest is {weights.min()}.")
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight must have at least one positive entry; all are zero.")
         return weights
 
     def _learn_and_condition(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
@@ -96,7 +94,7 @@ class ExactEstimator(BaseEstimator):
         processes = self._processes(x.shape[1])
         name, process = next(iter(processes.items()))
         self.choice_, self.evidence_fit_ = None, None
-        if self.learn and len(y) >= FEWEST_ROWS_TO_LEARN_FROM:
+        if self.learn and np.sum(counts) >= FEWEST_ROWS_TO_LEARN_FROM:
             options = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}
             if len(processes) > 1:
                 self.choice_ = choose(processes, x, y, subset=self.choose_rows, **options)

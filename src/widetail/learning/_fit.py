@@ -116,6 +116,7 @@ def fit_evidence(
         rows = np.sort(rng.choice(len(y), subset, replace=False))
         x, y = x[rows], y[rows]
         of_rows = {name: None if values is None else values[rows] for name, values in of_rows.items()}
+    observations = len(y) if of_rows["counts"] is None else float(np.sum(of_rows["counts"]))
     parameters = Parameters(process, learn)
     start = parameters.start()
     bounds = parameters.bounds()
@@ -132,7 +133,7 @@ def fit_evidence(
             value, gradient = evidence_and_gradient(parameters, vector, x, y, **of_rows)
         except np.linalg.LinAlgError:
             return LARGE, np.zeros_like(vector)
-        return -value / len(y), -gradient / len(y)
+        return -value / observations, -gradient / observations
 
     starts = [start] + [np.clip(start + rng.normal(0.0, 1.5, len(start)), low, high) for _ in range(restarts)]
     results = [
@@ -150,11 +151,11 @@ def fit_evidence(
     best = min(results, key=lambda result: result.fun)
     return EvidenceFit(
         process=parameters.process(best.x),
-        log_evidence=-float(best.fun) * len(y),
+        log_evidence=-float(best.fun) * observations,
         rows=len(y),
         learned=parameters.table(best.x),
         fixed=parameters.fixed,
-        restarts=[-float(result.fun) * len(y) for result in results],
+        restarts=[-float(result.fun) * observations for result in results],
         evaluations=evaluations,
         converged=bool(best.success),
         seconds=time.monotonic() - began,

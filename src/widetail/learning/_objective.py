@@ -53,7 +53,7 @@ def _expected_precision(scale: ScalePosterior) -> np.ndarray:
         law = scale.law
         return np.asarray(1 / law.v if isinstance(law, PointMass) else law.a / law.b)
     values, log_weights = scale.nodes()
-    return np.sum(np.exp(np.asarray(log_weights)) / np.asarray(values), axis=0)
+    return np.asarray(np.sum(np.exp(np.asarray(log_weights)) / np.asarray(values), axis=0))
 
 
 def _independent_cotangent(posterior: IndependentPosterior) -> tuple[np.ndarray, float]:

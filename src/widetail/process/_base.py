@@ -65,7 +65,7 @@ class Posterior(abc.ABC):
 
     @abc.abstractmethod
     def left_out(self) -> np.ndarray:
-        """Location at every row given all the others, shape (n,) or (n, outputs), from the factor of all of them."""
+        """Location at every row when one observation of it is left out, shape (n,) or (n, outputs)."""
 
     @abc.abstractmethod
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive: ...

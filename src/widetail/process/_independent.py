@@ -114,7 +114,7 @@ class IndependentPosterior(Posterior):
         shrunk = 1 / (scale * self.eigenvalues + 1)  # (1 or outputs, n)
         weights = np.einsum("in,dn,nd->id", vectors, np.broadcast_to(shrunk, self.rotated.T.shape), self.rotated)
         precision = np.einsum("in,dn->id", vectors**2, shrunk)
-        return self.y - like_targets(weights / precision, self.y)
+        return self.y - like_targets(weights * self.rows.left_out_gain(precision, self.noise), self.y)
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
         x_new = check_new(self.kernel, self.x, x_new)

@@ -130,8 +130,8 @@ class ScaledPosterior(Posterior):
         return like_targets(cross @ self.weights, self.y)
 
     def left_out(self) -> np.ndarray:
-        precision = np.diagonal(self.factor.inverse())
-        return self.y - like_targets(self.weights / precision[:, None], self.y)
+        precision = np.diagonal(self.factor.inverse())[:, None]
+        return self.y - like_targets(self.weights * self.rows.left_out_gain(precision, self.noise), self.y)
 
     def _cross(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
         """L^{-1} k(x, x_new), shape (n, m), and the location at x_new."""
