@@ -29,6 +29,8 @@ Points = Float[Array | np.ndarray, "points *batch"]
 LogDensity = Callable[[Any], Any]
 Batch = Float[ArrayLike, "*#batch"]
 
+# Functions inside of functions carry no annotations here: with type checking on they would be rebuilt at each call.
+
 # Falls of the log density: the first sets the width of the bulk, the second ends the grid. It is far more
 # than the integral itself needs: the same nodes then serve the far tails of a predictive distribution.
 _DROPS = (1.0, 100.0)
@@ -146,7 +148,7 @@ def place(
     """Find the mode and the extent of a density; see `integrate`."""
     xp = namespace(near[0])
 
-    def frozen(v: Any) -> Any:
+    def frozen(v):
         points, log_slope = bounds.from_line(v)
         values = _without_gradient(log_density(points) + log_slope)
         return xp.where(xp.isnan(values), -xp.inf, values)
@@ -182,7 +184,7 @@ def _find_mode(log_density: LogDensity, first: Any, last: Any) -> tuple[Any, Any
     low = _pick(points, xp.maximum(best - 1, 0))
     high = _pick(points, xp.minimum(best + 1, points.shape[0] - 1))
 
-    def zoom(_: Any, bracket: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
+    def zoom(_, bracket):
         low, high = bracket[:2]
         points = low + (high - low) * share
         values = log_density(points)

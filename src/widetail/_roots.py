@@ -33,11 +33,11 @@ def increasing_root(
     xp = namespace(lower)
     tiny = float(np.finfo(lower.dtype).eps)
 
-    def unfinished(state: tuple) -> Any:
+    def unfinished(state):
         _, low, high, _, done, step = state
         return (step < _MAX_STEPS) & ~xp.all(done | (low >= high))
 
-    def advance(state: tuple) -> tuple:
+    def advance(state):
         point, low, high, last_move, done, step = state
         value, slope = value_and_slope(point)
         low = xp.where(value < 0, point, low)

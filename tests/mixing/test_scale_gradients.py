@@ -13,7 +13,7 @@ def central_difference(function, x, step):
     return (function(x + step) - function(x - step)) / (2 * step)
 
 
-@pytest.mark.parametrize("name", OWN_FAMILIES)
+@pytest.mark.parametrize("name", ["inverse gamma", "Burr XII", "log-normal", "gamma", "half-Cauchy", "beta prime"])
 def test_in_the_parameters_of_the_prior_and_the_data(name):
     prior, _ = OWN_FAMILIES[name]
     leaves, structure = jax.tree.flatten(prior)
@@ -24,13 +24,10 @@ def test_in_the_parameters_of_the_prior_and_the_data(name):
         return mixing.scale_posterior(prior, mixing.ScaledNoiseLikelihood(9.0, x[-2], x[-1]), "quadrature").log_evidence
 
     with jax.enable_x64(True):
-        compiled = jax.jit(evidence)
         gradient = jax.jit(jax.grad(evidence))(jnp.asarray(start))
-        for i in range(len(start)):
-            unit = np.zeros(len(start))
-            unit[i] = 1e-5
-            numeric = (compiled(jnp.asarray(start + unit)) - compiled(jnp.asarray(start - unit))) / 2e-5
-            np.testing.assert_allclose(gradient[i], numeric, rtol=1e-6, atol=1e-8)
+    for i, unit in enumerate(np.eye(len(start))):
+        numeric = central_difference(lambda h, unit=unit: evidence(start + h * unit), 0.0, 1e-5)
+        np.testing.assert_allclose(gradient[i], numeric, rtol=1e-6, atol=1e-8)
 
 
 def test_in_the_eigenvalues_and_the_noise():

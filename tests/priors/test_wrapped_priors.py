@@ -14,7 +14,6 @@ PAIRS = {
     "uniform": (numpyro.distributions.Uniform(0.5, 2.0), scipy.stats.uniform(0.5, 1.5)),
     "inverse gamma": (numpyro.distributions.InverseGamma(2.0, 3.0), scipy.stats.invgamma(2.0, scale=3.0)),
     "half-Cauchy": (numpyro.distributions.HalfCauchy(2.0), scipy.stats.halfcauchy(scale=2.0)),
-    "log-normal": (numpyro.distributions.LogNormal(0.3, 0.8), scipy.stats.lognorm(0.8, scale=np.exp(0.3))),
 }
 
 

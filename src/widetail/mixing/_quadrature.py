@@ -198,7 +198,7 @@ def _log_expected_gaussian(
     shape = jnp.broadcast_shapes(count.shape, quad.shape, posterior.log_value.shape)
     near = _hull(xp.broadcast_to(_mode(posterior), shape), gaussian_log_peak(count, quad))
 
-    def log_density(t: Any) -> Any:
+    def log_density(t):
         return _flat_log_joint(prior, likelihood, t) + gaussian_log_factor(t, count, quad)
 
     return integrate(log_density, near, nodes, prior.log_bounds).log_value - posterior.log_value
@@ -219,7 +219,7 @@ def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any, *, nodes:
     t = xp.broadcast_to(t, jnp.broadcast_shapes(t.shape, batch))
     near = _hull(t, prior.log_middle, likelihood.log_peak)
 
-    def log_density(points: Any) -> Any:
+    def log_density(points):
         return _flat_log_joint(prior, likelihood, points)
 
     log_below = integrate(log_density, near, nodes, Bounds(lower, t)).log_value
@@ -235,7 +235,7 @@ def _log_quantile(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Int
     xp = namespace(p)
     shape = jnp.broadcast_shapes(p.shape, posterior.log_value.shape)
 
-    def value_and_slope(t: Any) -> tuple[Any, Any]:
+    def value_and_slope(t):
         log_below, log_above = _log_tails(prior, likelihood, t, nodes=nodes)
         log_total = xp.logaddexp(log_below, log_above)
         log_slope = _flat_log_joint(prior, likelihood, t) + log_total - log_below - log_above

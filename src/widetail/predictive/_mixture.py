@@ -204,7 +204,7 @@ def _quantile(p: Any, log_weights: Any, loc: Any, sd: Any) -> Any:
     xp = namespace(p)
     in_lower_half = p < 0.5
 
-    def value_and_slope(y: Any) -> tuple[Any, Any]:
+    def value_and_slope(y):
         log_below, log_above = _log_tails(y, log_weights, loc, sd)
         value = xp.where(in_lower_half, log_below - xp.log(p), xp.log1p(-p) - log_above)
         log_tail = xp.where(in_lower_half, log_below, log_above)
@@ -224,7 +224,7 @@ def _crps(y: Any, log_weights: Any, loc: Any, sd: Any) -> Any:
     xp = namespace(y)
     weights, loc, sd = xp.broadcast_arrays(xp.exp(log_weights), loc, sd)
 
-    def half_mean_difference(tables: tuple[Any, Any, Any]) -> Any:
+    def half_mean_difference(tables):
         w, mu, s = tables
         distances = _mean_distance(mu[:, None] - mu, xp.hypot(s[:, None], s))
         return 0.5 * xp.einsum("i...,j...,ij...->...", w, w, distances)

@@ -111,7 +111,7 @@ def _quantile(p: Any, log_scales: Any, log_weights: Any) -> Any:
     tail = xp.minimum(p, 1 - p)
     log_sd, log_weights = _against_nodes(p, 0.5 * log_scales, log_weights)
 
-    def value_and_slope(log_x: Any) -> tuple[Any, Any]:
+    def value_and_slope(log_x):
         z = xp.exp(log_x - log_sd)
         upper = (xp.exp(log_weights) * ndtr(-z)).sum(axis=0)
         density = (xp.exp(log_weights - 0.5 * z**2) * z).sum(axis=0) / math.sqrt(2 * math.pi)

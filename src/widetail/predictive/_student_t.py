@@ -115,7 +115,7 @@ def _traced_quantile(p: Array, df: Array) -> Array:
     """Solved for the logarithm of the quantile, in the tail that p lies in."""
     tail = jnp.where(p < 0.5, p, 1 - p)
 
-    def value_and_slope(log_x: Array) -> tuple[Array, Array]:
+    def value_and_slope(log_x):
         x = jnp.exp(log_x)
         upper = _upper_tail(x, df)
         return jnp.log(tail) - jnp.log(upper), jnp.exp(_log_density(x, df) + log_x) / upper

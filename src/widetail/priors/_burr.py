@@ -25,7 +25,7 @@ class BurrXII(ScalePrior):
 
     Example:
         >>> from widetail import priors
-        >>> float(priors.BurrXII(2.0, 1.0, scale=3.0).quantile(0.5))
+        >>> round(float(priors.BurrXII(2.0, 1.0, scale=3.0).quantile(0.5)), 12)
         3.0
     """
 

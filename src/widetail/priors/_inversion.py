@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from widetail._roots import increasing_root
 from widetail.priors._base import ScalePrior
@@ -18,7 +17,7 @@ def log_quantile_by_root(prior: ScalePrior, p: Values) -> Values:
     p = jnp.broadcast_to(p, jnp.broadcast_shapes(p.shape, jnp.shape(prior.log_middle)))
     in_lower_half = p < 0.5
 
-    def value_and_slope(log_scale: Array) -> tuple[Values, Values]:
+    def value_and_slope(log_scale):
         below, above = prior.tails_of_log(log_scale)
         density = jnp.exp(prior.log_prob_of_log(log_scale))
         value = jnp.where(in_lower_half, jnp.log(below) - jnp.log(p), jnp.log1p(-p) - jnp.log(above))
