@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from scipy.special import log_ndtr, log_softmax, logsumexp
+from scipy.special import log_ndtr, logsumexp, softmax
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 LOG_WEIGHTS = np.log(WEIGHTS / WEIGHTS.sum())
@@ -33,10 +33,17 @@ def probability_of_largest(location: np.ndarray, std: np.ndarray, log_weights: n
 
 def best_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
     """The factor of the scores that makes their softmax most likely for held-out labels."""
-    rows = np.arange(len(labels))
+    chosen = scores[np.arange(len(labels)), labels]
 
-    def loss(log_factor: float) -> float:
-        return -float(np.average(log_softmax(np.exp(log_factor) * scores, axis=1)[rows, labels], weights=weights))
+    def slope(log_factor: float) -> float:
+        """Derivative of the mean loss, which is convex in the factor, up to a positive factor."""
+        expected = np.sum(softmax(np.exp(log_factor) * scores, axis=1) * scores, axis=1)
+        return float(np.average(expected - chosen, weights=weights))
 
-    best: Any = scipy.optimize.minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded")
-    return float(np.exp(best.x))
+    low, high = -3.0, 6.0
+    if slope(high) < 0:
+        return float(np.exp(high))
+    if slope(low) > 0:
+        return float(np.exp(low))
+    root: Any = scipy.optimize.brentq(slope, low, high, xtol=1e-13)
+    return float(np.exp(root))
