@@ -95,14 +95,14 @@ class ExactEstimator(BaseEstimator):
         name, process = next(iter(processes.items()))
         self.choice_, self.evidence_fit_ = None, None
         if self.learn and np.sum(counts) >= FEWEST_ROWS_TO_LEARN_FROM:
-            options = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}
+            options = {"seed": int(self.random_state), "counts": counts}
             if len(processes) > 1:
-                self.choice_ = choose(processes, x, y, subset=self.choose_rows, **options)
+                # a rough fit tells architectures apart; only the best is worth the last digits
+                rough = {"max_iterations": min(self.max_iterations, 25), "tolerance": 1e-4}
+                self.choice_ = choose(processes, x, y, subset=self.choose_rows, **rough, **options)
                 name, process = self.choice_.name, self.choice_.fit.process
-            if self.choice_ is None or self.choice_.fit.rows < min(len(y), self.learn_rows):
-                self.evidence_fit_ = fit_evidence(process, x, y, subset=self.learn_rows, **options)
-            else:
-                self.evidence_fit_ = self.choice_.fit
+            options["max_iterations"] = self.max_iterations
+            self.evidence_fit_ = fit_evidence(process, x, y, subset=self.learn_rows, **options)
             process = self.evidence_fit_.process
         self.architecture_ = name
         self.process_ = process

@@ -69,6 +69,7 @@ def fit_evidence(
     learn: tuple[Part, ...] = ("kernel", "noise"),
     restarts: int = 0,
     max_iterations: int = 100,
+    tolerance: float = 1e-6,
     subset: int | None = None,
     seed: int = 0,
     noise_weights: Any = None,
@@ -93,6 +94,7 @@ def fit_evidence(
         learn: any of "kernel" (weight and bias variances, per-feature variances, length scales), "noise", "prior".
         restarts: further starts, from values scattered by factors around the given ones.
         max_iterations: of each start.
+        tolerance: a start ends when a step gains less than this, in nats per observation.
         subset: learn from a random subset of this many rows; condition on all of them afterwards.
         seed: of the subset and the restarts.
         noise_weights: factors of the noise variance, one per row.
@@ -143,7 +145,7 @@ def fit_evidence(
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options={"maxiter": max_iterations},
+            options={"maxiter": max_iterations, "ftol": tolerance},
         )
         for point in starts
     ]
