@@ -67,8 +67,7 @@ def check(case, width, networks):
 
 QUICK = ["relu", "gelu", "elementwise"]
 QUICK += ["ard", "resnet", "sum", "concatenate", "layer_norm", "dropout", "conv1d_dense", "attention_softmax"]
-QUICK += ["attention_linear", "conv_flatten", "conv_valid_strides", "avg_pool_then_conv", "pool_then_activation"]
-QUICK += ["sum_pool", "conv_residual", "conv_circular_strides", "conv_dropout"]
+QUICK += ["attention_linear", "conv_valid_strides", "pool_then_activation", "sum_pool", "conv_circular_strides"]
 ALL = ACTIVATIONS + COMPOSITIONS + WINDOWS
 
 

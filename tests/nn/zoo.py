@@ -125,9 +125,16 @@ COMPOSITIONS = VECTOR_NETWORKS + SEQUENCE_NETWORKS + IMAGE_NETWORKS
 EVERY = ACTIVATIONS + COMPOSITIONS
 
 
+# Much like another one, and long to compile: only run with the slow tests.
+SLOW = {"conv_circular", "conv_layer_norm", "conv_dropout", "conv_residual", "conv1d_stride", "avg_pool_then_conv"}
+
+
 def over(cases):
     """Run a test on every case, by name."""
-    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+    marks = [[pytest.mark.slow] if case.name in SLOW else [] for case in cases]
+    return pytest.mark.parametrize(
+        "case", [pytest.param(case, id=case.name, marks=mark) for case, mark in zip(cases, marks, strict=True)]
+    )
 
 
 def named(name):
