@@ -20,6 +20,8 @@ def increasing_root(
     lower: Values,
     upper: Values,
     guess: Values | None = None,
+    *,
+    unit: Any = 1.0,
 ) -> Values:
     """The root of an increasing function: Newton's steps, replaced by bisection when they do not help.
 
@@ -29,9 +31,10 @@ def increasing_root(
         value_and_slope: the function and its derivative, elementwise; infinite values are understood.
         lower, upper: a bracket of the root; where it holds none, the nearer end is returned.
         guess: where to start, the middle of the bracket by default.
+        unit: a natural size of the argument; the root is found to the rounding error of it.
     """
     xp = namespace(lower)
-    tiny = float(np.finfo(lower.dtype).eps)
+    rounding = 8 * float(np.finfo(lower.dtype).eps)
 
     def unfinished(state):
         _, low, high, _, done, step = state
@@ -46,9 +49,10 @@ def increasing_root(
         # A Newton step that leaves the bracket, or that does not halve the last move, is not trusted.
         trusted = (newton > low) & (newton < high) & (xp.abs(newton - point) < 0.5 * xp.abs(last_move))
         proposal = xp.where(trusted, newton, 0.5 * (low + high))
-        proposal = xp.where(done | (value == 0), point, proposal)
+        # A step as small as rounding is the end, even where rounding makes it look useless.
+        done = done | (value == 0) | (xp.abs(newton - point) <= rounding * xp.maximum(xp.abs(point), unit))
+        proposal = xp.where(done, point, proposal)
         move = proposal - point
-        done = done | (xp.abs(move) <= 2 * tiny * xp.abs(point)) | (value == 0)
         return proposal, low, high, move, done, step + 1
 
     start = xp.clip(0.5 * (lower + upper) if guess is None else guess, lower, upper)

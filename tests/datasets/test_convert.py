@@ -79,9 +79,7 @@ def test_cifar_records(tmp_path):
 def test_svhn_label_ten_is_the_digit_zero(tmp_path):
     images = pixels(3, 32, 32, 3)
     for part in ("train", "test"):
-        savemat(
-            tmp_path / f"{part}.mat", {"X": images.transpose(1, 2, 3, 0), "y": np.array([[10], [1], [9]])}
-        )
+        savemat(tmp_path / f"{part}.mat", {"X": images.transpose(1, 2, 3, 0), "y": np.array([[10], [1], [9]])})
     arrays = _convert.svhn([tmp_path / "train.mat", tmp_path / "test.mat"])
     np.testing.assert_array_equal(arrays["x_train"], images)
     np.testing.assert_array_equal(arrays["y_test"], [0, 1, 9])

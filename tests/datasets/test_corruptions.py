@@ -50,8 +50,7 @@ def test_every_corruption_is_seeded_and_changes_pixels(kind, name, severity):
 def test_severity_grows(name):
     images = colour(200)
     damage = [
-        np.abs(shifts.corrupt_cifar10(images, name, s, seed=0) - images.astype(float)).mean()
-        for s in range(1, 6)
+        np.abs(shifts.corrupt_cifar10(images, name, s, seed=0) - images.astype(float)).mean() for s in range(1, 6)
     ]
     assert damage[-1] > damage[0]
     if name != "spatter":  # water at 1 to 3, mud from 4 on: not of one kind
@@ -153,9 +152,7 @@ def test_plasma_against_loops():
             for j in corners:
                 around = at(i, j) + at(i + step, j) + at(i, j + step) + at(i + step, j + step)
                 a[i + half, j + half] = around / 4 + noise[i // step, j // step]
-        sides_across, sides_down = (
-            k * rng.uniform(-k, k, (1, len(corners), len(corners)))[0] for _ in range(2)
-        )
+        sides_across, sides_down = (k * rng.uniform(-k, k, (1, len(corners), len(corners)))[0] for _ in range(2))
         for i in corners:
             for j in corners:
                 around = at(i + half, j + half) + at(i - half, j + half) + at(i, j) + at(i, j + step)
@@ -241,8 +238,7 @@ def test_zigzag_against_the_recipe_piece_by_piece():
         end = 4 * np.floor(length / 4)
         points.append((length, points[-1][1] / (2 * (length - end))))
         turned = [
-            (np.cos(theta) * s - np.sin(theta) * t + 2, np.sin(theta) * s + np.cos(theta) * t + r0)
-            for s, t in points
+            (np.cos(theta) * s - np.sin(theta) * t + 2, np.sin(theta) * s + np.cos(theta) * t + r0) for s, t in points
         ]
         x = image / 255
         for k in range(len(turned) - 1):

@@ -80,9 +80,7 @@ def test_split_numbers_are_checked():
 def test_standard_splits_partition_the_rows():
     train_rows, test_rows = datasets.standard_splits(11)
     assert (train_rows.shape, test_rows.shape) == ((20, 10), (20, 1))
-    np.testing.assert_array_equal(
-        np.sort(np.hstack([train_rows, test_rows])), np.tile(np.arange(11), (20, 1))
-    )
+    np.testing.assert_array_equal(np.sort(np.hstack([train_rows, test_rows])), np.tile(np.arange(11), (20, 1)))
     with pytest.raises(ValueError, match="n must be 2"):
         datasets.standard_splits(1)
 

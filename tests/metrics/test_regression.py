@@ -80,9 +80,7 @@ def test_crps_against_many_samples(predictive, y):
     samples = stats.t.rvs(3, LOC, SCALE, size=(5_000, 40), random_state=np.random.default_rng(1))
     exact = metrics.crps(predictive, y)
     assert metrics.crps_from_samples(samples, y) == pytest.approx(exact, rel=0.02)
-    assert metrics.crps_from_samples(samples.astype(np.float32), jnp.asarray(y)) == pytest.approx(
-        exact, rel=0.02
-    )
+    assert metrics.crps_from_samples(samples.astype(np.float32), jnp.asarray(y)) == pytest.approx(exact, rel=0.02)
 
 
 def test_crps_from_samples_against_all_pairs(y):
@@ -115,9 +113,7 @@ def test_bad_input_is_named(predictive, y, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as users have it
     with pytest.raises(TypeError, match=r"must have a method log_prob\(y\), got ndarray"):
         metrics.nll(LOC, y)
-    with pytest.raises(
-        ValueError, match=r"y has shape \(1,\), but predictive.log_prob\(y\) has shape \(40,\)"
-    ):
+    with pytest.raises(ValueError, match=r"y has shape \(1,\), but predictive.log_prob\(y\) has shape \(40,\)"):
         metrics.nll(predictive, y[:1])
     with pytest.raises(ValueError, match="y holds 1 NaN of 40"):
         metrics.nll(predictive, np.where(np.arange(40) == 3, np.nan, y))

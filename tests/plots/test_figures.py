@@ -47,9 +47,7 @@ FIGURES = {
     "reliability": lambda ax: plots.reliability_diagram(*forecasts(), label="model", ax=ax),
     "pit": lambda ax: plots.pit_histogram(np.random.default_rng(0).random(300), label="model", ax=ax),
     "coverage": lambda ax: plots.coverage_curve(np.random.default_rng(0).random(300), label="model", ax=ax),
-    "band": lambda ax: plots.predictive_band(
-        X, Band(stats.t(3, loc=np.sin(X))), observed=(X[::9], X[::9]), ax=ax
-    ),
+    "band": lambda ax: plots.predictive_band(X, Band(stats.t(3, loc=np.sin(X))), observed=(X[::9], X[::9]), ax=ax),
     "tails": lambda ax: plots.density_tails(
         GRID, {"normal": stats.norm.logpdf(GRID), "t": stats.t.logpdf(GRID, 3)}, ax=ax
     ),
@@ -130,9 +128,7 @@ def test_tails_below_the_smallest_float_do_not_matter():
 
 def test_bad_input_is_named(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as users have it
-    with pytest.raises(
-        ValueError, match=r"pit must be one value in \[0, 1\] per point, got shape \(2,\) from 0 to 3"
-    ):
+    with pytest.raises(ValueError, match=r"pit must be one value in \[0, 1\] per point, got shape \(2,\) from 0 to 3"):
         plots.pit_histogram(np.array([0.0, 3.0]))
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1, got 95"):
         plots.coverage_curve(np.array([0.5]), level=95)

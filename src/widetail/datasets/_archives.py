@@ -65,7 +65,9 @@ _UCI_ROOT = (
 _MNIST_ROOT = "https://ossci-datasets.s3.amazonaws.com/mnist"
 _FASHION_ROOT = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"
 _KMNIST_ROOT = "https://codh.rois.ac.jp/kmnist/dataset/kmnist"
-_NOTMNIST_ROOT = "https://raw.githubusercontent.com/davidflanagan/notMNIST-to-MNIST/17823f4d4a3acd8317c07866702d2eb2ac79c7a0"
+_NOTMNIST_ROOT = (
+    "https://raw.githubusercontent.com/davidflanagan/notMNIST-to-MNIST/17823f4d4a3acd8317c07866702d2eb2ac79c7a0"
+)
 _SVHN_ROOT = "http://ufldl.stanford.edu/housenumbers"
 
 
@@ -81,9 +83,7 @@ def _uci(name: str, *, source: str, rows: int, n_features: int, sha256: str, x: 
 
 def _four_idx_files(root: str, *checksums: str) -> tuple[RawFile, ...]:
     stems = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-    return tuple(
-        RawFile(f"{root}/{stem}-ubyte.gz", sha256) for stem, sha256 in zip(stems, checksums, strict=True)
-    )
+    return tuple(RawFile(f"{root}/{stem}-ubyte.gz", sha256) for stem, sha256 in zip(stems, checksums, strict=True))
 
 
 UCI_ARCHIVES: Mapping[str, Archive] = {

@@ -42,8 +42,7 @@ def mnist_like(paths: Sequence[Path]) -> Arrays:
 def idx_test_part(paths: Sequence[Path]) -> Arrays:
     """Two gzipped IDX files: test images and labels."""
     return {
-        key: read_idx(gzip.decompress(path.read_bytes()))
-        for key, path in zip(("x_test", "y_test"), paths, strict=True)
+        key: read_idx(gzip.decompress(path.read_bytes())) for key, path in zip(("x_test", "y_test"), paths, strict=True)
     }
 
 

@@ -38,9 +38,7 @@ def fetch(raw: RawFile, folder: Path) -> Path:
 
     logger = pooch.get_logger()
     level_before = logger.level
-    logger.setLevel(
-        "WARNING"
-    )  # it would advise to write down the sha256 of files that we check by their values
+    logger.setLevel("WARNING")  # it would advise to write down the sha256 of files that we check by their values
     try:
         path = pooch.retrieve(
             raw.url,
@@ -98,9 +96,7 @@ class ResumingDownloader:
         with requests.get(url, headers=headers, stream=True, timeout=_CONNECT_AND_READ_SECONDS) as response:
             if response.status_code == _RANGE_NOT_SATISFIABLE:
                 self.part.unlink()
-                raise requests.ConnectionError(
-                    f"{url} is shorter than what was received before; starting again."
-                )
+                raise requests.ConnectionError(f"{url} is shorter than what was received before; starting again.")
             response.raise_for_status()
             if response.status_code != _PARTIAL_CONTENT:
                 done = 0  # the server sends everything from the start

@@ -89,9 +89,7 @@ def _check_contents(archive: Archive, arrays: Arrays) -> None:
     for key, content in archive.contents.items():
         found = content_digest(arrays[key][: content.rows])
         if found != content.digest:
-            raise ChecksumError(
-                f"{key!r}, {content.rows} rows, has the digest {found}, expected {content.digest}."
-            )
+            raise ChecksumError(f"{key!r}, {content.rows} rows, has the digest {found}, expected {content.digest}.")
 
 
 def _store(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

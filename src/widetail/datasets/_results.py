@@ -47,9 +47,7 @@ class Regression:
     def split(self, index: int) -> Split:
         """The split of number `index`, counted from 0."""
         if not 0 <= index < self.n_splits:
-            raise ValueError(
-                f"index of a split of {self.name!r} must be 0 to {self.n_splits - 1}, got {index}."
-            )
+            raise ValueError(f"index of a split of {self.name!r} must be 0 to {self.n_splits - 1}, got {index}.")
         train, test = self.train_rows[index], self.test_rows[index]
         return Split(self.x[train], self.y[train], self.x[test], self.y[test])
 

@@ -18,8 +18,7 @@ def auroc(scores_in: Real[Array, " n"], scores_out: Real[Array, " m"]) -> float:
     inside, outside = real_array("scores_in", scores_in), real_array("scores_out", scores_out)
     if inside.ndim != 1 or outside.ndim != 1:
         raise ValueError(
-            "scores_in and scores_out must hold one score per point, got shapes "
-            f"{inside.shape} and {outside.shape}."
+            f"scores_in and scores_out must hold one score per point, got shapes {inside.shape} and {outside.shape}."
         )
     ranks = rankdata(np.concatenate([inside, outside]))
     wins = ranks[inside.size :].sum() - outside.size * (outside.size + 1) / 2

@@ -18,9 +18,7 @@ def real_array(name: str, values: Any) -> Float64[np.ndarray, "*shape"]:
     if array.size == 0:
         raise ValueError(f"{name} is empty; a mean needs at least one point.")
     if np.isnan(array).any():
-        raise ValueError(
-            f"{name} holds {np.isnan(array).sum()} NaN of {array.size} values; a score would be NaN."
-        )
+        raise ValueError(f"{name} holds {np.isnan(array).sum()} NaN of {array.size} values; a score would be NaN.")
     return array
 
 

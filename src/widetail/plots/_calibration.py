@@ -47,9 +47,7 @@ def reliability_diagram(
         binomtest(round(share * n), int(n)).proportion_ci(0.95, method="wilson")
         for share, n in zip(accuracy, counts, strict=True)
     ]
-    error = np.array(
-        [(share - ci.low, ci.high - share) for share, ci in zip(accuracy, intervals, strict=True)]
-    ).T
+    error = np.array([(share - ci.low, ci.high - share) for share, ci in zip(accuracy, intervals, strict=True)]).T
     ax = axes_or_new(ax, _SQUARE)
     _draw_diagonal(ax)
     name = f"{label}, ECE {result.ece:.3f}" if label else f"ECE {result.ece:.3f}"
@@ -95,9 +93,7 @@ def pit_histogram(
     ax = axes_or_new(ax)
     if not has_null_band(ax):
         name = f"{level:.0%} band if calibrated"
-        mark_null_band(
-            ax.fill_between([0, 1], low / expected, high / expected, color=BAND_GREY, lw=0, label=name)
-        )
+        mark_null_band(ax.fill_between([0, 1], low / expected, high / expected, color=BAND_GREY, lw=0, label=name))
         ax.axhline(1, color=REFERENCE_GREY, lw=1, ls="--", zorder=1)
     counts, edges = np.histogram(values, bins=bins, range=(0, 1))
     # Drawn as a line, so that every further model gets the next colour of the axes.
@@ -107,9 +103,7 @@ def pit_histogram(
     tallest = max(highest_line(ax), high / expected)
     ax.set_ylim(0, 1.3 * tallest)  # room for the legend
     ax.legend(loc="upper center", ncols=2, frameon=False)
-    label_axes(
-        ax, "probability integral transform of y", "density (uniform = 1)", f"PIT of {values.size} points"
-    )
+    label_axes(ax, "probability integral transform of y", "density (uniform = 1)", f"PIT of {values.size} points")
     return ax
 
 

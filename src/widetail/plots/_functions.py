@@ -88,9 +88,7 @@ def density_tails(
         raise ValueError("log_densities is empty; pass at least one density by name.")
     ax = axes_or_new(ax)
     for name, values in log_densities.items():
-        ax.plot(
-            points, _per_point(f"log_densities[{name!r}]", values, points) / np.log(10), lw=1.8, label=name
-        )
+        ax.plot(points, _per_point(f"log_densities[{name!r}]", values, points) / np.log(10), lw=1.8, label=name)
     # Powers of ten are written on a linear axis: a logarithmic one would need the densities themselves.
     highest = highest_line(ax)
     ax.set_ylim(np.log10(lowest), highest + 0.05 * (highest - np.log10(lowest)))
@@ -105,7 +103,5 @@ def density_tails(
 def _per_point(name: str, values: Any, x: np.ndarray) -> np.ndarray:
     array = np.asarray(values, np.float64)
     if array.shape != x.shape:
-        raise ValueError(
-            f"{name} must have one value for each of the {x.size} inputs, got shape {array.shape}."
-        )
+        raise ValueError(f"{name} must have one value for each of the {x.size} inputs, got shape {array.shape}.")
     return array

@@ -44,9 +44,7 @@ class ResultTable:
         shape = (len(self.rows), len(self.columns))
         for name, numbers in (("values", self.values), ("errors", self.errors)):
             if numbers is not None and numbers.shape != shape:
-                raise ValueError(
-                    f"{name} must have shape {shape}, a number per row and column, got {numbers.shape}."
-                )
+                raise ValueError(f"{name} must have shape {shape}, a number per row and column, got {numbers.shape}.")
         unknown = sorted(set(self.beside) - set(self.columns))
         if unknown:
             raise ValueError(f"beside must name columns of the table; {unknown} are not among them.")

@@ -212,10 +212,11 @@ def _quantile(p: Any, log_weights: Any, loc: Any, sd: Any) -> Any:
 
     # The quantile of a mixture lies between the smallest and the largest of those of its parts.
     inside = (p > 0) & (p < 1)
-    _, all_loc, all_sd = _behind_leading(p, log_weights, loc, sd)
+    all_log_weights, all_loc, all_sd = _behind_leading(p, log_weights, loc, sd)
     parts = all_loc + all_sd * ndtri(xp.where(inside, p, 0.5))
     margin = 1e-9 * (all_sd.max(axis=0) + abs(all_loc).max(axis=0))
-    root = increasing_root(value_and_slope, parts.min(axis=0) - margin, parts.max(axis=0) + margin)
+    width = (xp.exp(all_log_weights) * all_sd).sum(axis=0)
+    root = increasing_root(value_and_slope, parts.min(axis=0) - margin, parts.max(axis=0) + margin, unit=width)
     return xp.where(inside, root, xp.where(p < 0.5, -xp.inf, xp.inf))
 
 

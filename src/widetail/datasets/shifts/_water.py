@@ -76,9 +76,7 @@ def _ridges(across: Fields, down: Fields) -> tuple[Fields, Bool[np.ndarray, "n r
     return size, ridge.astype(bool)
 
 
-def _connected_to_strong(
-    size: Fields, ridge: Bool[np.ndarray, "n rows columns"]
-) -> Bool[np.ndarray, "n rows columns"]:
+def _connected_to_strong(size: Fields, ridge: Bool[np.ndarray, "n rows columns"]) -> Bool[np.ndarray, "n rows columns"]:
     pieces = np.empty(size.shape, np.int32)
     ndimage.label(ridge & (size > _EDGE_WEAK), structure=_WITHIN_IMAGE, output=pieces)
     has_strong = np.zeros(pieces.max() + 1, bool)
