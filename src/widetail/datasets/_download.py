@@ -72,7 +72,7 @@ class ResumingDownloader:
     attempts: int = 4
     pause: float = 0.5
 
-    def __call__(self, url: str, output_file: str, pooch: Any) -> None:  # noqa: ARG002 - signature set by pooch
+    def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         """Bring the content of `url` into `output_file`."""
         import requests
 
