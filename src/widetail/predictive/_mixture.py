@@ -215,8 +215,9 @@ def _quantile(p: Any, log_weights: Any, loc: Any, sd: Any) -> Any:
     all_log_weights, all_loc, all_sd = _behind_leading(p, log_weights, loc, sd)
     parts = all_loc + all_sd * ndtri(xp.where(inside, p, 0.5))
     margin = 1e-9 * (all_sd.max(axis=0) + abs(all_loc).max(axis=0))
-    width = (xp.exp(all_log_weights) * all_sd).sum(axis=0)
-    root = increasing_root(value_and_slope, parts.min(axis=0) - margin, parts.max(axis=0) + margin, unit=width)
+    guess, width = ((xp.exp(all_log_weights) * table).sum(axis=0) for table in (parts, all_sd))
+    lower, upper = parts.min(axis=0) - margin, parts.max(axis=0) + margin
+    root = increasing_root(value_and_slope, lower, upper, guess, unit=width)
     return xp.where(inside, root, xp.where(p < 0.5, -xp.inf, xp.inf))
 
 
