@@ -56,6 +56,7 @@ def save(name: str, results: list[Result]) -> Path:
         "commit": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain", "src") else ""),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {_processor()}, {os.cpu_count()} cores",
+        "load": os.getloadavg()[0],  # times taken next to other work are not worth much
         "python": platform.python_version(),
         "versions": {package: importlib.metadata.version(package) for package in ("widetail", "jax", "numpy")},
     }

@@ -44,6 +44,7 @@ def run() -> Iterator[Result]:
         for case in CASES:
             yield time_case(case, ours, peer)
         yield pooled(ours, peer)
+    print(f"load average at the end: {os.getloadavg()[0]:.2f} (this benchmark alone makes about 2)")
 
 
 def time_case(case: Case, ours: Worker, peer: Worker) -> Result:
