@@ -79,4 +79,4 @@ def test_finite_networks_approach_the_limit(case):
 @pytest.mark.slow
 @over(ALL)
 def test_many_wide_networks_approach_the_limit(case):
-    check(case, width=128, networks=2000)
+    check(case, width=64 if case.shape == IMAGE else 128, networks=300 if case.shape == IMAGE else 1500)
