@@ -10,7 +10,7 @@ import numpy as np
 
 from widetail.kernels._inputs import check_array
 from widetail.kernels._memory import kernel_bytes
-from widetail.kernels._tiles import PANEL_BYTES, Blocks, thread_count, tile_rows
+from widetail.kernels._tiles import PANEL_BYTES, Blocks, thread_count, tile_rows, worker_count
 from widetail.kernels._values import Get, KernelValues
 
 
@@ -56,7 +56,7 @@ def estimate(kernel: Any, x1: Any, x2: Any, get: Get) -> Cost:
         seconds=seconds * tiles / min(thread_count(), tiles),
         output_bytes=kernel_bytes((shape1[0], shape2[0]), wanted, dtype),
         # inputs and outputs of a step for both kernels, and as much again for what a step keeps inside
-        workspace_bytes=2 * PANEL_BYTES + thread_count() * 8 * tile_bytes,
+        workspace_bytes=2 * PANEL_BYTES + worker_count() * 8 * tile_bytes,
         tiles=tiles,
     )
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from widetail._progress import Progress, reporter
 from widetail.kernels._memory import check_memory
-from widetail.kernels._tiles import PANEL_BYTES, Blocks, thread_count, tile_rows, tiles_of
+from widetail.kernels._tiles import PANEL_BYTES, Blocks, tile_rows, tiles_of, worker_count
 from widetail.kernels._values import Get, KernelValues, Rows, RowsFn
 
 
@@ -152,7 +152,7 @@ class Workers:
         self.stopped = threading.Event()
 
     def __enter__(self) -> "Workers":
-        self.pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="widetail")
+        self.pool = ThreadPoolExecutor(worker_count(), thread_name_prefix="widetail")
         return self
 
     def __exit__(self, *exception: object) -> None:

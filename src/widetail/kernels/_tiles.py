@@ -19,6 +19,11 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
+def worker_count() -> int:
+    """Threads for tiles: two per core, so that one computes while the other waits for its arrays or a lock."""
+    return 2 * thread_count()
+
+
 def tile_rows(numbers_per_pair: int, most: int) -> int:
     """Rows of a square tile. Small inputs get a size from a short ladder, so that few shapes are compiled."""
     rows = max(1, min(MAX_TILE_ROWS, int((TILE_NUMBERS / numbers_per_pair) ** 0.5)))
