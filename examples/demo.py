@@ -21,7 +21,7 @@ x, y = load_diabetes(return_X_y=True)
 x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.25, random_state=0)
 models = {
     "Student-t process": wt.ScaleMixtureRegressor(prior=wt.InverseGamma(2.0, 2.0)),
-    "plain NNGP": wt.ScaleMixtureRegressor(prior=wt.PointMass(1.0)),
+    "plain NNGP": wt.ScaleMixtureRegressor(prior=wt.PointMass(1.0), calibrate=False),
 }
 
 print(f"{len(y_train)} patients to learn from, {len(y_test)} to predict\n")

@@ -69,7 +69,7 @@ def test_left_out_locations_equal_refitting():
     for noise in (wt.ScaledNoise(0.1), wt.IndependentNoise(0.1)):
         process = wt.ScaleMixture(NET, wt.PointMass(1.0), noise)
         counts = np.arange(12) % 3 + 1
-        left_out = process.posterior(x, y, counts=counts).left_out()
+        left_out = process.posterior(x, y, counts=counts).left_out().location
         for row in range(12):
             fewer = counts - (np.arange(12) == row)
             rest = fewer > 0

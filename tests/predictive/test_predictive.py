@@ -28,6 +28,8 @@ def one_output(kind):
         return predictive.NormalScaleMixture(BURR, loc, DIAGONAL, MATRIX)
     if kind == "rescaled":
         return one_output("t").rescale(3.0, 2.0)
+    if kind == "recalibrated":
+        return predictive.Recalibrated(one_output("t"), 4.0, 0.8)
     return node_mixture(loc)
 
 
@@ -50,10 +52,12 @@ def two_outputs(kind):
         return predictive.NormalScaleMixture(BURR, LOC, DIAGONAL, MATRIX)
     if kind == "rescaled":
         return two_outputs("t").rescale([3.0, -1.0], [2.0, 0.5])
+    if kind == "recalibrated":
+        return predictive.Recalibrated(two_outputs("t"), [4.0, 9.0], [0.8, 1.1])
     return node_mixture(LOC)
 
 
-KINDS = ["normal", "t", "scale mixture", "node mixture", "rescaled"]
+KINDS = ["normal", "t", "scale mixture", "node mixture", "rescaled", "recalibrated"]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 Y = LOC[:, 0] + np.array([-3.0, 0.2, 1.0, 9.0])
 

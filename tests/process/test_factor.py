@@ -23,6 +23,7 @@ def test_solves_and_determinant(n):
     assert_allclose(factor.solve_upper(factor.solve_lower(b)), factor.solve(b), atol=1e-10)
     assert_allclose(factor.log_det(), np.linalg.slogdet(matrix)[1], rtol=1e-10)
     assert_allclose(factor.inverse() @ matrix, np.eye(n), atol=1e-8)
+    assert_allclose(factor.inverse_diagonal(), np.diagonal(factor.inverse()), rtol=1e-10)
 
 
 def test_extending_equals_factoring_at_once():

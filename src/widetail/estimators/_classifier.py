@@ -53,7 +53,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         noise: Any = "scaled",
         learn: bool = True,
         standardise: bool = True,
-        choose_rows: int = 400,
+        choose_rows: int = 800,
         learn_rows: int = 1500,
         max_iterations: int = 60,
         random_state: int = 0,
@@ -83,7 +83,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         targets = np.zeros((len(x), len(self.classes_)))
         targets[seen] = np.eye(len(self.classes_))[labels] - 1 / len(self.classes_)
         self._learn_and_condition(x, targets, weights)
-        self.temperature_ = best_temperature(self.posterior_.left_out(), labels, weights[seen])
+        self.temperature_ = best_temperature(self.posterior_.left_out().location, labels, weights[seen])
         return self
 
     def predict_dist(self, X: Any) -> Predictive:

@@ -38,7 +38,7 @@ class ExactEstimator(BaseEstimator):
         noise: Any = "scaled",
         learn: bool = True,
         standardise: bool = True,
-        choose_rows: int = 400,
+        choose_rows: int = 800,
         learn_rows: int = 1500,
         max_iterations: int = 60,
         random_state: int = 0,

@@ -13,6 +13,7 @@ import safetensors.numpy
 from widetail.estimators._classifier import ScaleMixtureClassifier
 from widetail.estimators._regressor import ScaleMixtureRegressor
 from widetail.estimators._scaling import Scaling
+from widetail.estimators._tails import Tails
 from widetail.kernels import from_config, to_config
 from widetail.priors import ScalePrior, prior_from_config
 from widetail.process import IndependentNoise, ScaledNoise, ScaleMixture
@@ -42,6 +43,8 @@ def save(model: Estimator, path: str | Path) -> None:
         fitted["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
     if isinstance(model, ScaleMixtureRegressor):
         tensors |= {"y_shift": model.y_scaling_.shift, "y_factor": model.y_scaling_.factor}
+        if model.tails_ is not None:
+            tensors |= {"tail_degrees": model.tails_.degrees, "tail_factor": model.tails_.factor}
     else:
         fitted["temperature_"] = model.temperature_
         fitted["classes_"] = _describe_labels(model.classes_)
@@ -101,6 +104,7 @@ def _rebuild(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Estimato
     fitted = dict(header["fitted"])
     if isinstance(model, ScaleMixtureRegressor):
         model.y_scaling_ = Scaling(tensors["y_shift"], tensors["y_factor"])
+        model.tails_ = Tails(tensors["tail_degrees"], tensors["tail_factor"]) if model.calibrate else None
     else:
         model.classes_ = _restore_labels(fitted.pop("classes_"))
     if "feature_names_in_" in fitted:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._scaling import Scaling
+from widetail.estimators._tails import Tails
 from widetail.predictive import Predictive
 
 
@@ -33,11 +34,15 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         learn_rows: rows of the random subset from which hyperparameters are learned; conditioning uses all rows.
         max_iterations: of each optimisation.
         random_state: an integer seed.
+        calibrate: whether to measure, on rows that are left out one at a time, how wide the scatter around the
+            predictions is and how heavy its tails are, and to predict with those (see `predictive.Recalibrated`);
+            False gives the predictive distribution of the process itself. Costs one more factorisation.
 
     Attributes:
         process_: the `ScaleMixture` that was learned, in standard units.
         posterior_: its posterior.
         architecture_: which default architecture was chosen, or "given".
+        tails_: what was measured (None without `calibrate`).
         choice_, evidence_fit_: what was compared and learned (None where nothing was).
         n_features_in_, feature_names_in_: as in scikit-learn.
 
@@ -52,6 +57,23 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
     """
 
     y_scaling_: Scaling
+    tails_: Tails | None
+
+    def __init__(
+        self,
+        net: Any = None,
+        prior: Any = None,
+        noise: Any = "scaled",
+        learn: bool = True,
+        standardise: bool = True,
+        choose_rows: int = 800,
+        learn_rows: int = 1500,
+        max_iterations: int = 60,
+        random_state: int = 0,
+        calibrate: bool = True,
+    ):
+        super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
+        self.calibrate = calibrate
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureRegressor":
         """Choose, learn and condition.
@@ -70,11 +92,16 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         scaling = Scaling.of(columns[seen], weights[seen]) if self.standardise else Scaling.identity(columns.shape[1])
         self.y_scaling_ = scaling
         self._learn_and_condition(x, scaling.apply(columns).reshape(y.shape), weights)
+        posterior = self.posterior_
+        self.tails_ = (
+            Tails.measure(posterior.y, posterior.left_out(), posterior.rows.counts) if self.calibrate else None
+        )
         return self
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
-        return self._in_units(self.posterior(self._new_inputs(X)))
+        dist = self.posterior(self._new_inputs(X))
+        return self._in_units(dist if self.tails_ is None else self.tails_.apply(dist))
 
     def predict(self, X: Any) -> np.ndarray:
         """The location of the predictive distribution: its mean, where that exists, and its median."""

@@ -7,8 +7,7 @@ import numpy as np
 
 from widetail.kernels import Kernel, KernelValues
 from widetail.learning._parameters import Parameters
-from widetail.mixing import ClosedPosterior, ScalePosterior, scale_posterior
-from widetail.priors import PointMass
+from widetail.mixing import scale_posterior
 from widetail.process import IndependentPosterior, ScaledPosterior, ScaleMixture
 
 ROWS_PER_BLOCK = 512
@@ -36,7 +35,7 @@ def evidence_and_gradient(
 def _scaled_cotangent(posterior: ScaledPosterior) -> tuple[np.ndarray, float]:
     """dL/dA = (E[1/beta] A^{-1} Y Y^T A^{-1} - D A^{-1}) / 2, written over the factor; and dL/ds^2."""
     weights = posterior.weights
-    precision = np.sqrt(np.broadcast_to(_expected_precision(posterior.scale), weights.shape[1:]))
+    precision = np.sqrt(np.broadcast_to(posterior.scale.mean_precision, weights.shape[1:]))
     scaled = weights * precision
     gradient = posterior.factor.inverse(overwrite=True)
     gradient *= -0.5 * weights.shape[1]
@@ -45,15 +44,6 @@ def _scaled_cotangent(posterior: ScaledPosterior) -> tuple[np.ndarray, float]:
         gradient[:, rows] += 0.5 * (scaled @ scaled[rows].T)
     repeated = 0.5 * weights.shape[1] * posterior.rows.repeats / posterior.noise if posterior.rows.repeats else 0.0
     return gradient, float(np.diagonal(gradient) @ posterior.rows.factors) - repeated
-
-
-def _expected_precision(scale: ScalePosterior) -> np.ndarray:
-    """E[1/beta] given the data."""
-    if isinstance(scale, ClosedPosterior):
-        law = scale.law
-        return np.asarray(1 / law.v if isinstance(law, PointMass) else law.a / law.b)
-    values, log_weights = scale.nodes()
-    return np.asarray(np.sum(np.exp(np.asarray(log_weights)) / np.asarray(values), axis=0))
 
 
 def _independent_cotangent(posterior: IndependentPosterior) -> tuple[np.ndarray, float]:

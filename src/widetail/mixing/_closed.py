@@ -63,6 +63,11 @@ class ClosedPosterior(ScalePosterior):
         var = safe_mean**2 / (xp.where(self.law.a > 2, self.law.a, 3.0) - 2)
         return where_they_exist(mean, var, self.tail_index)
 
+    def expected_precision(self) -> Values:
+        """See `ScalePosterior`."""
+        precision = 1 / self.law.v if isinstance(self.law, PointMass) else self.law.a / self.law.b
+        return namespace(self).broadcast_to(precision, self.batch_shape)[()]
+
     def log_nodes(self, refine: int = 1) -> tuple[Values, Values]:
         """See `ScalePosterior`."""
         if isinstance(self.law, PointMass):

@@ -89,6 +89,12 @@ class ScalePosterior(eqx.Module):
         var = self.mean_and_var()[1]
         return namespace(var).sqrt(var)
 
+    @property
+    @double_precision
+    def mean_precision(self) -> Values:
+        """Expectation of one over the readout variance."""
+        return self.expected_precision()
+
     @double_precision
     def nodes(self, refine: int = 1) -> tuple[Values, Values]:
         """Readout variances and the logs of their probabilities: the law as a finite mixture.
@@ -129,6 +135,12 @@ class ScalePosterior(eqx.Module):
     @abc.abstractmethod
     def mean_and_var(self) -> tuple[Values, Values]:
         """What `mean` and `var` return."""
+
+    def expected_precision(self) -> Values:
+        """What `mean_precision` returns."""
+        log_scales, log_weights = self.log_nodes()
+        xp = namespace(log_scales)
+        return xp.sum(xp.exp(log_weights - xp.clip(log_scales, -708.0, 708.0)), axis=0)
 
     @abc.abstractmethod
     def log_nodes(self, refine: int = 1) -> tuple[Values, Values]:

@@ -5,6 +5,7 @@ from widetail.predictive._elliptical import Elliptical as Elliptical
 from widetail.predictive._from_scale import from_scale as from_scale
 from widetail.predictive._mixture import NormalMixture as NormalMixture
 from widetail.predictive._normal import Normal as Normal
+from widetail.predictive._recalibrated import Recalibrated as Recalibrated
 from widetail.predictive._rescaled import Rescaled as Rescaled
 from widetail.predictive._scale_mixture import NormalScaleMixture as NormalScaleMixture
 from widetail.predictive._student_t import StudentT as StudentT

@@ -1,6 +1,7 @@
 """Scale mixtures of wide-network Gaussian processes: prior, posterior, trained networks."""
 
 from widetail.process._base import Diagnostics as Diagnostics
+from widetail.process._base import LeftOut as LeftOut
 from widetail.process._base import Posterior as Posterior
 from widetail.process._draw import FunctionDraw as FunctionDraw
 from widetail.process._independent import IndependentPosterior as IndependentPosterior

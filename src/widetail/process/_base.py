@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,16 @@ class Diagnostics:
 
     jitter: float
     scale: ScaleDiagnostics
+
+
+class LeftOut(NamedTuple):
+    """Predictions of the targets, each from all other observations; shapes (n,) or (n, outputs).
+
+    The learned numbers and the readout scale are those of all rows.
+    """
+
+    location: np.ndarray
+    scale: np.ndarray  # of y, like a standard deviation
 
 
 class Posterior(abc.ABC):
@@ -64,8 +74,11 @@ class Posterior(abc.ABC):
         """The posterior with more rows; equal to conditioning on all of them at once."""
 
     @abc.abstractmethod
-    def left_out(self) -> np.ndarray:
-        """Location at every row when one observation of it is left out, shape (n,) or (n, outputs)."""
+    def left_out(self) -> LeftOut:
+        """What every row is predicted to be when one observation of it is left out.
+
+        Costs as much as the factorisation that the posterior holds.
+        """
 
     @abc.abstractmethod
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive: ...

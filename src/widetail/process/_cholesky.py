@@ -72,6 +72,17 @@ class CholeskyFactor:
         _mirror_lower(inverse)
         return inverse
 
+    def inverse_diagonal(self) -> np.ndarray:
+        """The diagonal of the inverse, at the cost of the factorisation and a few columns of memory."""
+        n = len(self.lower)
+        diagonal = np.empty(n)
+        for start in range(0, n, ROWS_PER_COPY):
+            rest = self.lower[start:, start:]
+            block = np.eye(len(rest), min(ROWS_PER_COPY, len(rest)), order="F")
+            solved = scipy.linalg.solve_triangular(rest, block, lower=True, overwrite_b=True, check_finite=False)
+            diagonal[start : start + ROWS_PER_COPY] = np.einsum("ij,ij->j", solved, solved)
+        return diagonal
+
     def extend(self, off_diagonal: np.ndarray, corner: np.ndarray) -> "CholeskyFactor":
         """The factor of the matrix with m rows more: `off_diagonal` (n, m) and `corner` (m, m) of it.
 

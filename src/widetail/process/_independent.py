@@ -11,7 +11,7 @@ from widetail.mixing import IndependentNoiseLikelihood, ScalePosterior, scale_po
 from widetail.predictive import Normal, NormalMixture, Predictive
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import Diagnostics, Posterior, as_double, check_new, like_targets, two_dimensional
+from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new, like_targets, two_dimensional
 from widetail.process._options import Inference
 from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
 
@@ -107,14 +107,16 @@ class IndependentPosterior(Posterior):
             matrix,
         )
 
-    def left_out(self) -> np.ndarray:
+    def left_out(self) -> LeftOut:
         # the location depends on the scale a little: taken at its posterior median
         scale = np.reshape(np.asarray(self.scale.quantile(0.5)), (-1, 1))
         vectors = self.vectors / np.sqrt(self.noise * self.rows.factors)[:, None]
         shrunk = 1 / (scale * self.eigenvalues + 1)  # (1 or outputs, n)
         weights = np.einsum("in,dn,nd->id", vectors, np.broadcast_to(shrunk, self.rotated.T.shape), self.rotated)
         precision = np.einsum("in,dn->id", vectors**2, shrunk)
-        return self.y - like_targets(weights * self.rows.left_out_gain(precision, self.noise), self.y)
+        residual, variance = self.rows.left_out(weights, precision, self.noise)
+        scale = np.sqrt(np.broadcast_to(variance, weights.shape))
+        return LeftOut(self.y - like_targets(residual, self.y), like_targets(scale, self.y))
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
         x_new = check_new(self.kernel, self.x, x_new)

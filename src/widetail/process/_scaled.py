@@ -12,7 +12,7 @@ from widetail.mixing import ScaledNoiseLikelihood, ScalePosterior, scale_posteri
 from widetail.predictive import Predictive, from_scale
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import Diagnostics, Posterior, as_double, check_new, like_targets, two_dimensional
+from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new, like_targets, two_dimensional
 from widetail.process._cholesky import CholeskyFactor
 from widetail.process._draw import FunctionDraw
 from widetail.process._options import Inference
@@ -129,9 +129,11 @@ class ScaledPosterior(Posterior):
         cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)
         return like_targets(cross @ self.weights, self.y)
 
-    def left_out(self) -> np.ndarray:
-        precision = np.diagonal(self.factor.inverse())[:, None]
-        return self.y - like_targets(self.weights * self.rows.left_out_gain(precision, self.noise), self.y)
+    def left_out(self) -> LeftOut:
+        precision = self.factor.inverse_diagonal()[:, None]
+        residual, variance = self.rows.left_out(self.weights, precision, self.noise)
+        scale = np.sqrt(np.broadcast_to(variance / self.scale.mean_precision, self.weights.shape))
+        return LeftOut(self.y - like_targets(residual, self.y), like_targets(scale, self.y))
 
     def _cross(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
         """L^{-1} k(x, x_new), shape (n, m), and the location at x_new."""

@@ -87,15 +87,20 @@ class RowNoise:
         """How many of them repeat a row."""
         return self.observations - len(self.counts)
 
-    def left_out_gain(self, precision: np.ndarray, noise: float) -> np.ndarray:
-        """What a row's weight is multiplied by to get its residual when one of its observations is left out.
+    def left_out(self, weights: np.ndarray, precision: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
+        """Residual and variance of every row when one of its observations is left out; the others stay.
 
-        The reciprocal of its diagonal precision where it was observed once; the other observations stay.
+        Args:
+            weights: the inverse covariance times the targets, shape (n, outputs).
+            precision: the diagonal of the inverse covariance, shape (n, 1 or outputs).
+            noise: its noise variance.
         """
         again = np.maximum(self.counts - 1, 0.0)
         others = np.divide(again, noise * self.single, out=np.zeros_like(again), where=again > 0)
         rest = others.reshape(-1, *(1,) * (precision.ndim - 1))
-        return 1 / (rest + precision / (1 + again).reshape(rest.shape))
+        copies = (1 + again).reshape(rest.shape)
+        gain = 1 / (rest + precision / copies)
+        return weights * gain, copies * gain
 
     def repeated_log_det(self, noise: float) -> float:
         """What repeated observations add to the log determinant of the covariance, per output."""
