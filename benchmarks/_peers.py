@@ -1,4 +1,4 @@
-"""Other libraries, each in a virtual environment of its own."""
+"""Other libraries, in virtual environments of their own where they do not fit into ours."""
 
 import subprocess
 import sys
@@ -8,11 +8,24 @@ from benchmarks._report import ROOT
 
 # neural-tangents does not import on a current JAX; these versions work together.
 NEURAL_TANGENTS = ("jax==0.4.30", "jaxlib==0.4.30", "numpy<2", "tf2jax==0.3.6", "neural-tangents==0.6.5")
+GP_JAX = ("gpjax==1.0.0", "tinygp==0.3.1")
+GP_TORCH = ("torch==2.13.0", "gpytorch==1.15.2", "bayeso==0.6.1")
+
+ENVIRONMENTS = {
+    "neural_tangents": (".venv-peer", NEURAL_TANGENTS),
+    "gpjax": (".venv-gp-jax", GP_JAX),
+    "tinygp": (".venv-gp-jax", GP_JAX),
+    "gpytorch": (".venv-gp-torch", GP_TORCH),
+    "bayeso": (".venv-gp-torch", GP_TORCH),
+}
 
 
-def neural_tangents() -> Path:
-    """The Python that has neural-tangents; its environment is made on the first call."""
-    return _environment(ROOT / ".venv-peer", NEURAL_TANGENTS)
+def python_of(library: str) -> Path:
+    """The Python that has a library; an environment of its own is made on the first call."""
+    if library not in ENVIRONMENTS:
+        return Path(sys.executable)
+    folder, requirements = ENVIRONMENTS[library]
+    return _environment(ROOT / folder, requirements)
 
 
 def _environment(folder: Path, requirements: tuple[str, ...]) -> Path:

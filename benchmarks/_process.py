@@ -3,22 +3,18 @@
 import json
 import os
 import subprocess
-import sys
 import tempfile
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from benchmarks import _peers
 from benchmarks._report import ROOT
-
-Library = Literal["widetail", "neural_tangents"]
 
 
 class Worker:
     """A process that has imported one library and answers requests, one JSON line each."""
 
-    def __init__(self, library: Library):
-        python = Path(sys.executable) if library == "widetail" else _peers.neural_tangents()
+    def __init__(self, library: str):
+        python = _peers.python_of(library)
         self.library = library
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed with the process)
         self.process = subprocess.Popen(

@@ -67,7 +67,7 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         learn: bool = True,
         standardise: bool = True,
         choose_rows: int = 800,
-        learn_rows: int = 1500,
+        learn_rows: int = 3000,
         max_iterations: int = 60,
         random_state: int = 0,
         calibrate: bool = True,
