@@ -121,9 +121,7 @@ def convergence_in_width(
         distances, errors = np.array(results).T
         rate, rate_error, constant = fit_rate(widths, distances, errors)
         convergences.append(
-            Convergence(
-                name, np.asarray(widths, float), distances, errors, tuple(counts), rate, rate_error, constant
-            )
+            Convergence(name, np.asarray(widths, float), distances, errors, tuple(counts), rate, rate_error, constant)
         )
     return convergences[0], convergences[1]
 

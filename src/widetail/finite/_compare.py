@@ -73,8 +73,10 @@ class Comparison:
             "  coordinate   KS distance  p-value   energy distance  p-value",
         ]
         rows = zip(self.ks, self.ks_pvalues, self.energy, self.energy_pvalues, strict=True)
-        lines += [f"  {i:<12d} {d:.4f}       {p:.3g}".ljust(37) + f" {e:.2e}         {q:.3g}" for i, (d, p, e, q) in
-                  enumerate(rows)]
+        lines += [
+            f"  {i:<12d} {d:.4f}       {p:.3g}".ljust(37) + f" {e:.2e}         {q:.3g}"
+            for i, (d, p, e, q) in enumerate(rows)
+        ]
         lines.append(
             f"  {'joint':<12s} {self.joint_ks:.4f}       {self.joint_ks_pvalue:.3g}".ljust(37)
             + f" {self.joint_energy:.2e}         {self.joint_energy_pvalue:.3g}"
@@ -214,7 +216,7 @@ def _margins_of_samples(
     null = np.stack([_two_sample_distances(rng.permutation(labels)) for _ in range(draws)])
     pooled = np.concatenate([values, reference])
     found = np.stack([_two_sample_distances(labels[np.argsort(column, kind="stable")]) for column in pooled.T])
-    tests = [scipy.stats.ks_2samp(a, b) for a, b in zip(values.T, reference.T, strict=True)]
+    tests: list[Any] = [scipy.stats.ks_2samp(a, b) for a, b in zip(values.T, reference.T, strict=True)]
     return {
         "ks": found[:, 0],
         "ks_pvalues": np.array([test.pvalue for test in tests]),
@@ -241,7 +243,7 @@ def _joint_ks(scores: np.ndarray, reference: np.ndarray, draws: int, rng: np.ran
     keep = values > 1e-8 * values[-1]
     whitener = vectors[:, keep] / np.sqrt(values[keep])
     lengths, reference_lengths = (np.linalg.norm(part @ whitener, axis=1) for part in (scores, reference))
-    test = scipy.stats.ks_2samp(lengths, reference_lengths)
+    test: Any = scipy.stats.ks_2samp(lengths, reference_lengths)
     labels = np.zeros(len(pooled), bool)
     labels[: len(scores)] = True
     null = np.array([_two_sample_distances(rng.permutation(labels))[0] for _ in range(draws)])

@@ -12,7 +12,7 @@ from widetail.process._trained import Layers
 
 Loss = Literal["squared", "cross_entropy"]
 
-# Plain gradient descent, with the step size applied outside of it; one object, so that compiled functions are found again.
+# Plain gradient descent, the step size applied outside of it; one object, so that compiled functions are found again.
 PLAIN = optax.identity()
 
 
@@ -58,10 +58,8 @@ def descend(
     """
 
     def mean_loss(parameters: Any) -> Any:
-        if layers == "all":
-            f = network.apply(parameters, scale, x, key=key)
-        else:
-            f = network.read_out(parameters, scale, x)
+        h = network.features(parameters, x, key=key) if layers == "all" else x
+        f = network.read_out(parameters, scale, h)
         return jnp.sum(weights * row_losses(loss, f, y)) / jnp.sum(weights)
 
     value, gradient = jax.value_and_grad(mean_loss)(state.parameters)

@@ -16,11 +16,11 @@ class NetworkDraws:
     """The values of many networks at m inputs.
 
     Attributes:
-        values: shape (networks, m) or (networks, m, outputs).
+        values: shape (networks, m) or (networks, m, outputs); in front of it an axis of times where several were asked.
         scales: the readout variance of each network, shape (networks,).
     """
 
-    values: Float[np.ndarray, "networks *event"]
+    values: Float[np.ndarray, "..."]
     scales: Float[np.ndarray, " networks"]
 
     def __len__(self) -> int:
