@@ -20,19 +20,20 @@ def draws(law=LAW, count=600, seed=0):
 
 def test_distances_against_scipy():
     u = np.random.default_rng(0).random(200) ** 1.1
-    assert_allclose(_ks_of_uniform(np.sort(u)), scipy.stats.kstest(u, "uniform").statistic)
+    ordered = np.sort(u)[:, None]
+    assert_allclose(_ks_of_uniform(ordered)[0], scipy.stats.kstest(u, "uniform").statistic)
     test = scipy.stats.cramervonmises(u, "uniform")
-    assert_allclose(_energy_of_uniform(np.sort(u)), 2 * test.statistic / 200)
+    assert_allclose(_energy_of_uniform(ordered)[0], 2 * test.statistic / 200)
     # the definition of the energy distance, against a fine grid of the uniform law
     grid = (np.arange(4000) + 0.5) / 4000
     to_law = np.abs(u[:, None] - grid).mean()
     within = np.abs(u[:, None] - u).mean()
-    assert_allclose(_energy_of_uniform(np.sort(u)), 2 * to_law - within - 1 / 3, atol=1e-6)
+    assert_allclose(_energy_of_uniform(ordered)[0], 2 * to_law - within - 1 / 3, atol=1e-6)
 
 
 def test_joint_energy_against_its_definition():
     rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(40, 2)), rng.normal(size=(50, 2)) + 0.5
+    a, b = rng.normal(size=(40, 2)), rng.normal(size=(50, 2)) + 1.5
     found = finite._compare._joint_energy(a, b, 99, np.random.default_rng(0))
 
     def mean_distance(p, q):
@@ -44,14 +45,14 @@ def test_joint_energy_against_its_definition():
 
 
 def test_p_values_of_the_right_law_are_uniform():
-    """200 repetitions: none of the tests rejects more often at 5 % than 20 times (probability 1e-3)."""
-    found = [finite.compare(draws(count=100, seed=i), LAW, key=jax.random.key(i), permutations=99) for i in range(200)]
+    """80 repetitions: none of the tests rejects more often at 5 % than 11 times (probability 1e-3 for each)."""
+    found = [finite.compare(draws(count=60, seed=i), LAW, key=jax.random.key(i), permutations=99) for i in range(80)]
     for name in ("ks_pvalues", "energy_pvalues"):
         for column in range(3):
-            assert sum(getattr(c, name)[column] < 0.05 for c in found) <= 20
+            assert sum(getattr(c, name)[column] < 0.05 for c in found) <= 11
     for name in ("joint_ks_pvalue", "joint_energy_pvalue"):
         p = np.array([getattr(c, name) for c in found])
-        assert np.sum(p <= 0.05) <= 20
+        assert np.sum(p <= 0.05) <= 11
         assert 0.4 < np.mean(p) < 0.66  # the discrete test is on the careful side
 
 
@@ -67,7 +68,7 @@ def test_the_right_law_is_not_rejected_and_wrong_ones_are():
     assert not finite.compare(values, draws(seed=7)).rejects()
     gaussian = predictive.Normal(LOC, np.diag(V), V, scale=4.5)  # of the same variance
     assert finite.compare(values, gaussian).rejects_margins()
-    assert finite.compare(values, predictive.StudentT(3.0, LOC, np.diag(V), V, scale=2.5)).rejects_margins()
+    assert finite.compare(values, predictive.StudentT(3.0, LOC, np.diag(V), V, scale=4.0)).rejects_margins()
     shifted = predictive.StudentT(3.0, LOC + np.array([0.3, 0.0, 0.0]), np.diag(V), V, scale=1.5)
     found = finite.compare(values, shifted)
     assert np.argmin(found.ks_pvalues) == 0
@@ -75,10 +76,10 @@ def test_the_right_law_is_not_rejected_and_wrong_ones_are():
 
 
 def test_only_the_joint_law_sees_independent_scales():
-    found = finite.compare(draws(), independent_scales(600))
+    found = finite.compare(draws(count=2000), independent_scales(2000))
     assert not found.rejects_margins()
     assert found.rejects_joint()
-    found = finite.compare(independent_scales(600), LAW)
+    found = finite.compare(independent_scales(2000), LAW)
     assert not found.rejects_margins()
     assert found.rejects_joint()
 

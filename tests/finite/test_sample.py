@@ -140,9 +140,7 @@ BAD = {
     "time must be": lambda: finite.train_readout(
         NET, PRIOR, X, Y, X, width=4, networks=5, key=jax.random.key(0), time=-1.0
     ),
-    "one shape": lambda: finite.train_readout(
-        NET, PRIOR, X, Y, X[:, :1], width=4, networks=5, key=jax.random.key(0)
-    ),
+    "one shape": lambda: finite.train_readout(NET, PRIOR, X, Y, X[:, :1], width=4, networks=5, key=jax.random.key(0)),
     "readout must be": lambda: finite.train_readout(
         NET, PRIOR, X, Y, X, width=4, networks=5, key=jax.random.key(0), readout="trained"
     ),

@@ -22,11 +22,11 @@ FEWEST_ROWS_TO_HOLD_OUT = 5
 
 
 def default_network(input_shape: tuple[int, ...]) -> Layer:
-    """For vectors two hidden layers; for images four convolutions, of which the second and the last halve the image."""
+    """For vectors two hidden layers; for images four convolutions, of which the first and the third halve the image."""
     if len(input_shape) == 1:
         return nn.mlp(2, "relu", weight_var=2.0, bias_var=0.1)
     layers: list[Layer] = []
-    for strides in (1, 2, 1, 2):
+    for strides in (2, 1, 2, 1):
         layers += [nn.Conv(3, weight_var=2.0, bias_var=0.1, strides=strides), nn.Relu()]
     return nn.Sequential(*layers, nn.Flatten())
 
@@ -148,7 +148,8 @@ class WideEnsemble(BaseEstimator):
 
     def _outputs(self, x: Any) -> np.ndarray:
         """Outputs of every member in standard units, shape (members, n, outputs)."""
-        return member_outputs(self.network_, self.parameters_, self.scales_, self._new_inputs(x))
+        inputs = self._new_inputs(x)
+        return member_outputs(self.network_, self.parameters_, self.scales_, inputs)
 
     def _key(self) -> Any:
         return jax.random.key(int(self.random_state))

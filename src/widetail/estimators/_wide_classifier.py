@@ -19,7 +19,7 @@ class WideEnsembleClassifier(ClassifierMixin, WideEnsemble):
 
     Args:
         net: a network of `widetail.nn`; by default two hidden layers for tables, and for images (n, height, width) or
-            (n, height, width, channels) four convolutions, of which the second and the fourth have strides 2.
+            (n, height, width, channels) four convolutions, of which the first and the third have strides 2.
         prior: prior of the readout variance; InverseGamma(2, 2) by default, PointMass(1.0) for a plain ensemble.
         members: number of networks.
         width: entries (channels) of each hidden layer.

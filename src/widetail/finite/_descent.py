@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from widetail._arrays import namespace
 from widetail.finite._network import ScaledNetwork
 from widetail.process._trained import Layers
 
@@ -34,9 +35,11 @@ def trainable_part(parameters: Any, layers: Layers) -> Any:
 
 def row_losses(loss: Loss, f: Any, y: Any) -> Any:
     """The loss of every row: squared error summed over outputs, or minus the log probability of the class."""
+    xp = namespace(f)
     if loss == "squared":
-        return jnp.sum((f - y) ** 2, axis=-1)
-    return -jnp.take_along_axis(jax.nn.log_softmax(f, axis=-1), y[:, None], axis=-1)[:, 0]
+        return xp.sum((f - y) ** 2, axis=-1)
+    f = f - xp.max(f, axis=-1, keepdims=True)
+    return xp.log(xp.sum(xp.exp(f), axis=-1)) - xp.take_along_axis(f, y[:, None], axis=-1)[:, 0]
 
 
 def descend(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Float, Int, PRNGKeyArray
@@ -123,7 +122,7 @@ def fit_ensemble(
     for name, value in (("batch_size", batch_size), ("max_epochs", max_epochs), ("patience", patience)):
         check_count(name, value)
     together = _together(members, network)
-    run = _Run(network, scales, loss, float(learning_rate), min(batch_size, len(x)), together, key, x, y)
+    run = _Run(network, scales, loss, float(learning_rate), _batch_rows(batch_size, len(x)), together, key, x, y)
     # x and y by their bytes: a resumed run must go on with the same rows
     identity = fingerprint(
         network, scales, loss, learning_rate, batch_size, patience, together, np.asarray(jax.random.key_data(key)),
@@ -135,7 +134,6 @@ def fit_ensemble(
     if path is not None and path.exists():
         state, facts = read_checkpoint(path, identity, state)
         epoch, history = facts["epoch"], facts["history"]
-        state = jax.tree.map(jnp.asarray, state)
     report = reporter(progress, "epochs")
     while epoch < max_epochs and not (held_out is not None and np.all(epoch - state.best_epoch >= patience)):
         report(epoch, max_epochs)
@@ -172,7 +170,7 @@ def member_outputs(network: ScaledNetwork, parameters: Any, scales: Any, x: Any)
     One network and a fixed number of rows at a time, so that memory is bounded and one compiled function serves all.
     """
     x = np.asarray(x, np.float32)
-    rows = min(ROWS_AT_ONCE, 1 << (len(x) - 1).bit_length())
+    rows = _batch_rows(ROWS_AT_ONCE, len(x))
     results = []
     for member, scale in enumerate(np.asarray(scales, np.float32)):
         own = jax.tree.map(lambda leaf, member=member: leaf[member], parameters)
@@ -193,6 +191,11 @@ def _filled(values: np.ndarray, rows: int) -> np.ndarray:
     """`values` with their first row repeated until there are `rows`."""
     missing = rows - len(values)
     return values if not missing else np.concatenate([values, np.repeat(values[:1], missing, axis=0)])
+
+
+def _batch_rows(batch_size: int, n: int) -> int:
+    """Rows of a batch: of few rows all, rounded up to a power of two, so that few functions have to be compiled."""
+    return min(batch_size, 1 << (n - 1).bit_length())
 
 
 def _check_targets(loss: Loss, name: str, x: np.ndarray, y: Any, outputs: int) -> np.ndarray:
@@ -245,14 +248,10 @@ class _Run:
     y: np.ndarray
 
     def start(self) -> _State:
-        keys = jax.vmap(lambda number: jax.random.fold_in(self.key, number))(
-            jnp.arange(len(self.scales), dtype=jnp.uint32)
-        )
-        parameters = _init(self.network, keys, jnp.asarray(self.scales, jnp.float32), self.x.shape[1:])
-        with jax.numpy_dtype_promotion("standard"):
-            optimiser = jax.vmap(ADAM.init)(parameters)
+        numbers = np.arange(len(self.scales), dtype=np.uint32)
+        training = _init(self.network, self.key, numbers, np.asarray(self.scales, np.float32), self.x.shape[1:])
         none = np.full(len(self.scales), np.inf)
-        return _State(Training(parameters, optimiser), parameters, none, np.zeros(len(none), np.int64))
+        return _State(training, training.parameters, none, np.zeros(len(none), np.int64))
 
     def batches(self, epoch: int) -> Iterator[tuple[Any, Any, Any, Any]]:
         """Rows in an order of this epoch's own; the last batch is filled with rows of no weight."""
@@ -290,17 +289,22 @@ class _Run:
                 sums.append((loss, weights.sum()))
             total[number] = sum(float(loss) * count for loss, count in sums) / sum(count for _, count in sums)
             found.append(own)
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found), total
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *found), total
 
     def validate(self, parameters: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Mean loss of every member on other rows."""
         f = member_outputs(self.network, parameters, self.scales, x)
-        return np.array([float(np.mean(row_losses(self.loss, jnp.asarray(own, jnp.float32), y))) for own in f])
+        return np.array([float(np.mean(row_losses(self.loss, own, y))) for own in f])
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def _init(network: ScaledNetwork, keys: Any, scales: Any, input_shape: tuple[int, ...]) -> Any:
-    return jax.vmap(lambda key, scale: network.init(key, input_shape, scale))(keys, scales)
+@functools.partial(jax.jit, static_argnums=4)
+def _init(network: ScaledNetwork, key: Any, numbers: Any, scales: Any, input_shape: tuple[int, ...]) -> Training:
+    def one(number: Any, scale: Any) -> Training:
+        parameters = network.init(jax.random.fold_in(key, number), input_shape, scale)
+        with jax.numpy_dtype_promotion("standard"):  # optax is not written for the strict one
+            return Training(parameters, ADAM.init(parameters))
+
+    return jax.vmap(one)(numbers, scales)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -326,9 +330,8 @@ def _step_together(
 def _keep_best(state: _State, losses: np.ndarray, epoch: int) -> _State:
     """Members whose validation loss has improved keep their parameters."""
     better = losses < np.asarray(state.best_loss) - LEAST_GAIN
-    chosen = jnp.asarray(better)
     best = jax.tree.map(
-        lambda new, old: jnp.where(chosen.reshape((-1,) + (1,) * (new.ndim - 1)), new, old),
+        lambda new, old: np.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), new, old),
         state.training.parameters,
         state.best,
     )
