@@ -87,7 +87,7 @@ def _histograms(result: "TheoryResult") -> Any:
             result.all_layers.predicted,
         ),
     ]
-    figure, axes = _panels(3, (13, 3.6))
+    figure, axes = _panels(3, (13.0, 3.6))
     for ax, (title, values, law) in zip(axes, stages, strict=True):
         point = law[[INPUT]]
         low, high = (float(end[0]) for end in point.interval(0.98))
@@ -150,7 +150,7 @@ def _differences(result: "TheoryResult") -> Any:
 
 def _widths(result: "TheoryResult") -> Any:
     """Distance against width on a log-log plot."""
-    ax = axes_or_new(None, (7, 4.6))
+    ax = axes_or_new(None, (7.0, 4.6))
     for number, part in enumerate(result.convergence):
         _convergence_line(ax, part, COLOURS[number])
     if result.literal:

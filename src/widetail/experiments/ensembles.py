@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class EnsembleResult:
 
     def tables(self) -> list[ResultTable]:
         """Accuracy, NLL and calibration error as tables."""
-        best = {"accuracy": "highest", "nll": "lowest", "ece": "lowest", "auroc": "highest"}
+        best: dict[str, Any] = {"accuracy": "highest", "nll": "lowest", "ece": "lowest", "auroc": "highest"}
         titles = {
             "accuracy": "Accuracy",
             "nll": "NLL, nats per image",

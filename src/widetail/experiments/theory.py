@@ -77,9 +77,9 @@ class TheoryConfig:
         """Smaller in every direction: below a minute."""
         return cls(
             width=256,
-            networks=1000,
+            networks=800,
             priors=(InverseGamma(2.0, 2.0), BurrXII(2.0, 1.0)),
-            all_layers_networks=300,
+            all_layers_networks=200,
             widths=(16, 32, 64, 128),
             normals=8e6,
             most_bodies=5000,

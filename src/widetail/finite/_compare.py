@@ -27,7 +27,8 @@ class Comparison:
 
     Attributes:
         networks: number of networks.
-        probabilities: predicted cdf of every value, shape (networks, coordinates): uniform if the prediction is right.
+        probabilities: predicted cdf of every value, shape (networks, coordinates): uniform if the prediction is right;
+            of a sample in place of a law its empirical cdf.
         ks: Kolmogorov-Smirnov distance of each coordinate.
         ks_pvalues: probability of a larger one if the prediction is right.
         ks_null: distances that samples of the predicted law itself have.
@@ -137,16 +138,16 @@ def compare(
     if isinstance(predicted, Predictive):
         reference = np.asarray(predicted.sample(sample_key, (len(values),)), np.float64)
         _check_shapes(values, reference)
-        probabilities, reference_probabilities = (_flat(predicted.cdf(part)) for part in (values, reference))
+        probabilities = _flat(predicted.cdf(values))
+        ranks = probabilities, _flat(predicted.cdf(reference))
         margins = _margins_of_law(probabilities, permutations, rng)
     else:
         reference = np.asarray(predicted, dtype=np.float64)
         _check_shapes(values, reference)
         margins = _margins_of_samples(_flat(values), _flat(reference), permutations, rng)
-        probabilities, reference_probabilities = _pooled_ranks(_flat(values), _flat(reference))
-    scores, reference_scores = (
-        ndtri(np.clip(part, SMALLEST_PROBABILITY, 1 - 1e-15)) for part in (probabilities, reference_probabilities)
-    )
+        ranks = _pooled_ranks(_flat(values), _flat(reference))
+        probabilities = _empirical_cdf(_flat(reference), _flat(values))
+    scores, reference_scores = (ndtri(np.clip(part, SMALLEST_PROBABILITY, 1 - 1e-15)) for part in ranks)
     return Comparison(
         networks=len(values),
         probabilities=probabilities,
@@ -204,6 +205,12 @@ def _pooled_ranks(values: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray
     ranks = scipy.stats.rankdata(np.concatenate([values, reference]), axis=0)
     u = (ranks - 0.5) / len(ranks)
     return u[: len(values)], u[len(values) :]
+
+
+def _empirical_cdf(reference: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Share of the reference below each value, column by column."""
+    columns = zip(np.sort(reference, axis=0).T, values.T, strict=True)
+    return np.stack([np.searchsorted(own, at) / len(own) for own, at in columns], axis=1)
 
 
 def _margins_of_samples(
