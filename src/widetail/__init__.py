@@ -1,6 +1,7 @@
 """Infinitely wide Bayesian neural networks with heavy tails."""
 
 from widetail import estimators as estimators
+from widetail import finite as finite
 from widetail import kernels as kernels
 from widetail import learning as learning
 from widetail import mixing as mixing
@@ -10,6 +11,8 @@ from widetail import priors as priors
 from widetail import process as process
 from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
+from widetail.estimators import WideEnsembleClassifier as WideEnsembleClassifier
+from widetail.estimators import WideEnsembleRegressor as WideEnsembleRegressor
 from widetail.estimators import load as load
 from widetail.learning import Choice as Choice
 from widetail.learning import EvidenceFit as EvidenceFit

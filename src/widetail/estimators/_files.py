@@ -1,63 +1,99 @@
 """Saving and loading fitted estimators: arrays in safetensors, the rest as JSON in its header. No pickle, no code."""
 
 import json
-import os
-import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import jax
 import numpy as np
 import safetensors
 import safetensors.numpy
 
+from widetail._write import write_whole
 from widetail.estimators._classifier import ScaleMixtureClassifier
 from widetail.estimators._regressor import ScaleMixtureRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._tails import Tails
+from widetail.estimators._wide import WideEnsemble
+from widetail.estimators._wide_classifier import WideEnsembleClassifier
+from widetail.estimators._wide_regressor import WideEnsembleRegressor
+from widetail.finite import ScaledNetwork
+from widetail.finite._checkpoint import from_named_leaves, named_leaves
 from widetail.kernels import from_config, to_config
+from widetail.nn import Layer
 from widetail.priors import ScalePrior, prior_from_config
 from widetail.process import IndependentNoise, ScaledNoise, ScaleMixture
 
 VERSION = 1
-Estimator = ScaleMixtureRegressor | ScaleMixtureClassifier
-KINDS = {kind.__name__: kind for kind in (ScaleMixtureRegressor, ScaleMixtureClassifier)}
+ExactEstimators = ScaleMixtureRegressor | ScaleMixtureClassifier
+WideEstimators = WideEnsembleRegressor | WideEnsembleClassifier
+Estimator = ExactEstimators | WideEstimators
+KINDS: dict[str, type[Estimator]] = {
+    kind.__name__: kind
+    for kind in (ScaleMixtureRegressor, ScaleMixtureClassifier, WideEnsembleRegressor, WideEnsembleClassifier)
+}
+PARAMETER = "parameter_"  # in front of the number of an array of parameters
 NOISES = {kind.__name__: kind for kind in (ScaledNoise, IndependentNoise)}
 
 
 def save(model: Estimator, path: str | Path) -> None:
     """Write a fitted estimator to `path`, whole or not at all.
 
-    The file holds the training data in standard units and the learned numbers; loading factors the covariance matrix
-    again, which keeps files small and results the same.
+    The file of an exact estimator holds the training data in standard units and the learned numbers; loading factors
+    the covariance matrix again, which keeps files small and results the same. That of an ensemble holds the parameters
+    of its networks.
     """
-    posterior = model.posterior
-    tensors = {
-        "x": np.asarray(posterior.x),
-        "y": posterior.y,
-        "counts": posterior.rows.counts,
-        "x_shift": model.x_scaling_.shift,
-        "x_factor": model.x_scaling_.factor,
-    }
-    fitted: dict[str, Any] = {"architecture_": model.architecture_, "n_features_in_": int(model.n_features_in_)}
+    tensors, facts, fitted = _wide_parts(model) if isinstance(model, WideEnsemble) else _exact_parts(model)
+    tensors |= {"x_shift": model.x_scaling_.shift, "x_factor": model.x_scaling_.factor}
+    fitted["n_features_in_"] = int(model.n_features_in_)
     if hasattr(model, "feature_names_in_"):
         fitted["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
-    if isinstance(model, ScaleMixtureRegressor):
+    if isinstance(model, (ScaleMixtureRegressor, WideEnsembleRegressor)):
         tensors |= {"y_shift": model.y_scaling_.shift, "y_factor": model.y_scaling_.factor}
-        if model.tails_ is not None:
-            tensors |= {"tail_degrees": model.tails_.degrees, "tail_factor": model.tails_.factor}
     else:
-        fitted["temperature_"] = model.temperature_
         fitted["classes_"] = _describe_labels(model.classes_)
     header = {
         "version": VERSION,
         "kind": type(model).__name__,
         "parameters": {name: _describe(name, value) for name, value in model.get_params(deep=False).items()},
-        "process": _describe_process(model.process_),
         "fitted": fitted,
+        **facts,
     }
     tensors = {name: np.ascontiguousarray(values) for name, values in tensors.items()}
     data = safetensors.numpy.save(tensors, metadata={"widetail": json.dumps(header)})
-    _write_whole(Path(path), data)
+    write_whole(Path(path), data)
+
+
+Parts = tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]
+
+
+def _exact_parts(model: ExactEstimators) -> Parts:
+    """Arrays, facts and fitted numbers of an exact estimator."""
+    posterior = model.posterior
+    tensors = {"x": np.asarray(posterior.x), "y": posterior.y, "counts": posterior.rows.counts}
+    fitted: dict[str, Any] = {"architecture_": model.architecture_}
+    if isinstance(model, ScaleMixtureClassifier):
+        fitted["temperature_"] = model.temperature_
+    elif model.tails_ is not None:
+        tensors |= {"tail_degrees": model.tails_.degrees, "tail_factor": model.tails_.factor}
+    return tensors, {"process": _describe_process(model.process_)}, fitted
+
+
+def _wide_parts(model: WideEstimators) -> Parts:
+    """Arrays, facts and fitted numbers of an ensemble."""
+    network = {
+        "net": to_config(model.net_),
+        "width": model.network_.network.width,
+        "outputs": model.network_.network.outputs,
+        "parametrisation": model.network_.network.parametrisation,
+        "readout": model.network_.readout,
+        "input_shape": list(model.input_shape_),
+    }
+    tensors = {"scales": model.scales_, **named_leaves(model.parameters_, PARAMETER)}
+    fitted: dict[str, Any] = {}
+    if isinstance(model, WideEnsembleRegressor):
+        fitted = {"noise_": model.noise_, "is_vector_": model.is_vector_}
+    return tensors, {"network": network}, fitted
 
 
 def load(path: str | Path) -> Any:
@@ -93,26 +129,54 @@ def _rebuild(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Estimato
     kind = KINDS.get(header["kind"])
     if kind is None:
         raise ValueError(f"it holds a {header['kind']!r}, which is not an estimator of this widetail")
-    x, y, counts = tensors["x"], tensors["y"], tensors["counts"]
-    if not all(np.all(np.isfinite(values)) for values in tensors.values()) or len(x) != len(y):
-        raise ValueError("its arrays do not fit together")
+    if not all(np.all(np.isfinite(values)) for values in tensors.values()):
+        raise ValueError("its arrays hold NaN or infinite numbers")
     model = kind(**{name: _restore(value) for name, value in header["parameters"].items()})
-    model.process_ = _restore_process(header["process"])
-    model.posterior_ = model.process_.posterior(x, y, counts=None if np.all(counts == 1) else counts)
+    if isinstance(model, WideEnsemble):
+        _rebuild_network(model, header["network"], tensors)
+    else:
+        _rebuild_posterior(model, header["process"], tensors)
     model.x_scaling_ = Scaling(tensors["x_shift"], tensors["x_factor"])
-    model.choice_, model.evidence_fit_ = None, None
     fitted = dict(header["fitted"])
-    if isinstance(model, ScaleMixtureRegressor):
+    if isinstance(model, (ScaleMixtureRegressor, WideEnsembleRegressor)):
         model.y_scaling_ = Scaling(tensors["y_shift"], tensors["y_factor"])
-        model.tails_ = Tails(tensors["tail_degrees"], tensors["tail_factor"]) if model.calibrate else None
     else:
         model.classes_ = _restore_labels(fitted.pop("classes_"))
     if "feature_names_in_" in fitted:
         model.feature_names_in_ = np.asarray(fitted.pop("feature_names_in_"), dtype=object)
-    for name in ("architecture_", "n_features_in_", "temperature_"):
+    for name in ("architecture_", "n_features_in_", "temperature_", "noise_", "is_vector_"):
         if name in fitted:
             setattr(model, name, fitted[name])
     return model
+
+
+def _rebuild_posterior(model: ExactEstimators, process: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    x, y, counts = tensors["x"], tensors["y"], tensors["counts"]
+    if len(x) != len(y):
+        raise ValueError("its arrays do not fit together")
+    model.process_ = _restore_process(process)
+    model.posterior_ = model.process_.posterior(x, y, counts=None if np.all(counts == 1) else counts)
+    model.choice_, model.evidence_fit_ = None, None
+    if isinstance(model, ScaleMixtureRegressor):
+        model.tails_ = Tails(tensors["tail_degrees"], tensors["tail_factor"]) if model.calibrate else None
+
+
+def _rebuild_network(model: WideEstimators, network: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    model.net_ = cast(Layer, from_config(network["net"]))
+    model.network_ = ScaledNetwork(
+        model.net_,
+        network["width"],
+        outputs=network["outputs"],
+        parametrisation=network["parametrisation"],
+        readout=network["readout"],
+    )
+    model.input_shape_ = tuple(network["input_shape"])
+    model.scales_ = tensors["scales"]
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    one = jax.eval_shape(lambda key: model.network_.init(key, model.input_shape_, 1.0), key)
+    members = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((len(model.scales_), *leaf.shape), leaf.dtype), one)
+    model.parameters_ = from_named_leaves(members, tensors, PARAMETER)
+    model.history_ = None
 
 
 def _describe(name: str, value: Any) -> Any:
@@ -180,17 +244,3 @@ def _restore_labels(config: dict[str, Any]) -> np.ndarray:
     if dtype.kind not in "biufUO":
         raise ValueError(f"its labels have dtype {dtype}")
     return np.asarray(config["values"], dtype=dtype)
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write to a temporary neighbour and move it into place: a crash leaves the old file, or none."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -270,7 +270,10 @@ class FiniteNetwork(eqx.Module):
         self, parameters: Parameters, x: Float[Array | np.ndarray, "n *shape"], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, "n outputs"]:
         """The network on a batch, shape (n, outputs). `key` switches dropout on."""
-        h = self.features(parameters, x, key=key)
+        return self.read_out(parameters, self.features(parameters, x, key=key))
+
+    def read_out(self, parameters: Parameters, h: Float[Array, "n features"]) -> Float[Array, "n outputs"]:
+        """The readout of features that `features` gave; `parameters` need hold no body."""
         return h @ scaled_weight(parameters["readout"], 1.0, h.shape[-1], self.parametrisation).astype(h.dtype)
 
 

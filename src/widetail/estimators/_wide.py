@@ -1,0 +1,172 @@
+"""What the estimators made of finite networks share: inputs, members, training."""
+
+import numbers
+from pathlib import Path
+from typing import Any, get_args
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from widetail import nn
+from widetail.estimators._scaling import Scaling
+from widetail.finite import EnsembleFit, ScaledNetwork, fit_ensemble, member_outputs
+from widetail.finite._descent import Loss
+from widetail.finite._draws import check_count, draw_scales, split_key
+from widetail.nn import Layer
+from widetail.priors import InverseGamma, ScalePrior
+from widetail.process._trained import Readout
+
+FEWEST_ROWS_TO_HOLD_OUT = 5
+
+
+def default_network(input_shape: tuple[int, ...]) -> Layer:
+    """For vectors two hidden layers; for images four convolutions, of which the first and the third halve the image."""
+    if len(input_shape) == 1:
+        return nn.mlp(2, "relu", weight_var=2.0, bias_var=0.1)
+    layers: list[Layer] = []
+    for strides in (2, 1, 2, 1):
+        layers += [nn.Conv(3, weight_var=2.0, bias_var=0.1, strides=strides), nn.Relu()]
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+class WideEnsemble(BaseEstimator):
+    """Base of the ensembles of finite networks; not for direct use."""
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    x_scaling_: Scaling
+    input_shape_: tuple[int, ...]
+    net_: Layer
+    network_: ScaledNetwork
+    scales_: np.ndarray
+    parameters_: Any
+    history_: EnsembleFit | None
+
+    def __init__(
+        self,
+        net: Any = None,
+        prior: Any = None,
+        members: int = 8,
+        width: int = 128,
+        learning_rate: float = 0.01,
+        batch_size: int = 128,
+        max_epochs: int = 100,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        standardise: bool = True,
+        readout: Any = "scaled",
+        parametrisation: Any = "ntk",
+        checkpoint: str | None = None,
+        random_state: int = 0,
+        verbose: bool = False,
+    ):
+        self.net = net
+        self.prior = prior
+        self.members = members
+        self.width = width
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.standardise = standardise
+        self.readout = readout
+        self.parametrisation = parametrisation
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        for name in ("members", "width", "batch_size", "max_epochs", "patience"):
+            check_count(name, getattr(self, name))
+        if not isinstance(self.random_state, numbers.Integral):
+            raise ValueError(f"random_state must be an integer; got {self.random_state!r}.")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction!r}.")
+        if self.readout not in get_args(Readout):
+            raise ValueError(f"readout must be 'scaled' or 'direct'; got {self.readout!r}.")
+        if self.net is not None and not isinstance(self.net, Layer):
+            raise ValueError(f"net must be a network of widetail.nn, such as wt.nn.mlp(2), or None; got {self.net!r}.")
+        if self.prior is not None and not isinstance(self.prior, ScalePrior):
+            raise ValueError(f"prior must be a prior such as wt.InverseGamma(2.0, 2.0), or None; got {self.prior!r}.")
+
+    def _train(self, x: np.ndarray, y: np.ndarray, loss: Loss, outputs: int, key: Any) -> np.ndarray:
+        """Fit all members on standardised inputs; the rows that were held out."""
+        members_key, fit_key = split_key(key)
+        prior = InverseGamma(2.0, 2.0) if self.prior is None else self.prior
+        self.net_ = default_network(self.input_shape_) if self.net is None else self.net
+        self.network_ = ScaledNetwork(
+            self.net_, self.width, outputs=outputs, parametrisation=self.parametrisation, readout=self.readout
+        )
+        self.net_.output_signal(self.input_shape_, self.width, name="X")
+        scales = draw_scales(prior, members_key, self.members)
+        held_out = self._rows_to_hold_out(len(x))
+        rest = np.setdiff1d(np.arange(len(x)), held_out)
+        fit = fit_ensemble(
+            self.network_,
+            scales,
+            x[rest],
+            y[rest],
+            key=fit_key,
+            loss=loss,
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            max_epochs=self.max_epochs,
+            patience=self.patience,
+            validation=(x[held_out], y[held_out]) if len(held_out) else None,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            progress=self.verbose,
+        )
+        self.history_, self.scales_, self.parameters_ = fit, fit.scales, fit.parameters
+        return held_out
+
+    def _rows_to_hold_out(self, n: int) -> np.ndarray:
+        count = round(self.validation_fraction * n)
+        if not self.early_stopping or count < FEWEST_ROWS_TO_HOLD_OUT:
+            return np.zeros(0, np.int64)
+        return np.sort(np.random.default_rng(int(self.random_state)).permutation(n)[:count])
+
+    def _first_inputs(self, x: np.ndarray) -> np.ndarray:
+        """Remember shape and scaling of the inputs; the inputs in standard units, float32."""
+        x = _as_images(x)
+        self.input_shape_ = x.shape[1:]
+        # images have one shift and one factor for all pixels, tables one per column
+        flat = x if x.ndim == 2 else x.reshape(-1, 1)
+        self.x_scaling_ = Scaling.of(flat) if self.standardise else Scaling.identity(flat.shape[1])
+        return self.x_scaling_.apply(x).astype(np.float32)
+
+    def _new_inputs(self, x: Any) -> np.ndarray:
+        check_is_fitted(self, "parameters_")
+        x = _as_images(np.asarray(validate_data(self, x, reset=False, dtype=np.float64, allow_nd=True)))
+        if x.shape[1:] != self.input_shape_:
+            raise ValueError(f"X must hold inputs of shape {self.input_shape_}, as in fit; got {x.shape[1:]}.")
+        return self.x_scaling_.apply(x).astype(np.float32)
+
+    def _outputs(self, x: Any) -> np.ndarray:
+        """Outputs of every member in standard units, shape (members, n, outputs)."""
+        inputs = self._new_inputs(x)
+        return member_outputs(self.network_, self.parameters_, self.scales_, inputs)
+
+    def _key(self) -> Any:
+        return jax.random.key(int(self.random_state))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, without pickles; `wt.load` reads it."""
+        from widetail.estimators._files import save  # the reader knows every estimator: a cycle at import time
+
+        check_is_fitted(self, "parameters_")
+        save(self, path)  # type: ignore[arg-type]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _as_images(x: np.ndarray) -> np.ndarray:
+    """Grey images (n, height, width) get their axis of channels."""
+    return x[..., None] if x.ndim == 3 else x

@@ -1,0 +1,109 @@
+"""Regression with an ensemble of finite networks, as a scikit-learn estimator."""
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from widetail.estimators._scaling import Scaling
+from widetail.estimators._wide import WideEnsemble
+from widetail.finite import member_outputs
+from widetail.predictive import NormalMixture, Predictive
+
+
+class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
+    """An ensemble of finite networks, each with a readout scale of its own, trained on the squared error.
+
+    The predictive distribution gives every member the same probability, and adds Gaussian noise of one variance (in
+    units of the standardised targets), chosen by the likelihood of the rows that were held out.
+
+    Args:
+        net, prior, members, width, learning_rate, batch_size, max_epochs, early_stopping, validation_fraction,
+            patience, readout, parametrisation, checkpoint, random_state, verbose: as in `WideEnsembleClassifier`.
+        standardise: whether to standardise inputs and targets.
+
+    Attributes:
+        noise_: variance of the noise, in units of the standardised targets. Without early stopping it is estimated from
+            the training rows, and too small.
+        scales_, parameters_, history_, net_, network_: as in `WideEnsembleClassifier`.
+
+    Example:
+        >>> import numpy as np
+        >>> import widetail as wt
+        >>> x = np.linspace(-2.0, 2.0, 60)[:, None]
+        >>> model = wt.WideEnsembleRegressor(members=3, width=32, max_epochs=60).fit(x, np.abs(x[:, 0]))
+        >>> lower, upper = model.predict_dist(np.array([[1.0]])).interval(0.95)
+        >>> bool(lower[0] < 1.0 < upper[0])
+        True
+    """
+
+    y_scaling_: Scaling
+    noise_: float
+    is_vector_: bool
+
+    def fit(self, X: Any, y: Any) -> "WideEnsembleRegressor":
+        """Train all members.
+
+        Args:
+            X: inputs, shape (n, d), or images (n, height, width[, channels]).
+            y: targets, shape (n,) or (n, outputs), in any units.
+        """
+        self._check_parameters()
+        checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, allow_nd=True)
+        x, y = (np.asarray(part, dtype=np.float64) for part in checked)
+        columns = y.reshape(len(y), -1)
+        self.is_vector_ = y.ndim == 1
+        self.y_scaling_ = Scaling.of(columns) if self.standardise else Scaling.identity(columns.shape[1])
+        x, targets = self._first_inputs(x), self.y_scaling_.apply(columns)
+        held_out = self._train(x, targets, "squared", columns.shape[1], self._key())
+        rows = held_out if len(held_out) else np.arange(len(x))
+        f = member_outputs(self.network_, self.parameters_, self.scales_, x[rows])
+        self.noise_ = _best_noise(f, targets[rows])
+        return self
+
+    def predict_dist(self, X: Any) -> Predictive:
+        """The predictive distribution of y, in the units of y: one Gaussian for each member."""
+        f = self._outputs(X)
+        members, rows = f.shape[:2]
+        variance = np.full((members, rows), self.noise_)
+        location = f[..., 0] if self.is_vector_ else f
+        dist = NormalMixture(
+            np.full(members, -math.log(members)), location, variance, lambda _: self.noise_ * np.eye(rows)
+        )
+        shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
+        return dist.rescale(shift[0], factor[0]) if self.is_vector_ else dist.rescale(shift, factor)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The mean of the members."""
+        mean = self._outputs(X).mean(axis=0) * self.y_scaling_.factor + self.y_scaling_.shift
+        return mean[:, 0] if self.is_vector_ else mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of the central interval that holds y with probability `coverage`."""
+        lower, upper = self.predict_dist(X).interval(coverage)
+        return np.asarray(lower), np.asarray(upper)
+
+    def log_score(self, X: Any, y: Any) -> float:
+        """Mean over rows and outputs of the log predictive density of y, in its units; higher is better."""
+        return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y, dtype=np.float64))))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _best_noise(f: np.ndarray, y: np.ndarray) -> float:
+    """The variance with the largest likelihood of y under an equal mixture of normals around the members."""
+    squared = (f - y) ** 2
+
+    def loss(log_variance: float) -> float:
+        log_density = -0.5 * (squared * math.exp(-log_variance) + log_variance)
+        return -float(np.mean(np.logaddexp.reduce(log_density, axis=0)))
+
+    largest = math.log(max(float(squared.mean()), 1e-12)) + 1.0
+    found: Any = scipy.optimize.minimize_scalar(loss, bounds=(largest - 15.0, largest), method="bounded")
+    return math.exp(float(found.x))

@@ -1,0 +1,75 @@
+"""The theory experiments in their quick version: right laws pass, wrong laws do not, distances fall with the width."""
+
+import matplotlib
+import numpy as np
+import pytest
+
+from widetail.experiments import theory
+from widetail.experiments._convergence import fit_rate
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def result():
+    return theory.run(theory.TheoryConfig.quick())
+
+
+def test_no_right_law_is_rejected(result):
+    right = [check for check in result.checks if check.is_right]
+    assert len(right) == 6  # two priors and a residual network, before and after training
+    assert [check.name for check in right if not check.passed] == []
+
+
+def test_every_wrong_law_is_rejected(result):
+    wrong = [check for check in result.checks if not check.is_right]
+    assert sorted({check.law for check in wrong}) == [
+        "Gaussian of the same variance",
+        "a scale for every input",
+        "posterior of the scale",
+    ]
+    assert [f"{check.name}: {check.law}" for check in wrong if not check.passed] == []
+    # equal margins: only the joint law can tell
+    shared = [check for check in wrong if check.law == "a scale for every input"]
+    assert not any(check.comparison.rejects_margins() for check in shared)
+
+
+def test_all_layers(result):
+    assert result.all_layers.passed
+    assert np.all(result.all_layers.draws.losses < 1e-3 * (1 + result.all_layers.draws.scales))
+
+
+def test_distances_fall_like_one_over_the_width(result):
+    for part in result.convergence:
+        assert abs(part.rate + 1) < 0.1 + 3 * part.rate_error
+    start, trained = result.convergence
+    assert np.all(np.diff(trained.distances) < 0)
+    assert np.all(start.distances < trained.distances)
+    width, distance, null = result.literal[0]
+    assert width == trained.widths[0]
+    # networks themselves show the distance that was computed from bodies, within the resolution of a sample
+    assert abs(distance - trained.distances[0]) < 2 * null
+
+
+def test_fitted_rate_of_a_known_law():
+    widths = np.array([16, 32, 64, 128])
+    rng = np.random.default_rng(0)
+    errors = 0.02 * 3.0 * widths**-1.5
+    rate, error, constant = fit_rate(widths, 3.0 * widths**-1.5 + errors * rng.normal(size=4), errors)
+    assert abs(rate + 1.5) < 4 * error
+    assert 0.003 < error < 0.05
+    assert abs(np.log(constant / 3.0)) < 0.2
+
+
+def test_report_and_figures(result, tmp_path):
+    text = str(result)
+    assert "BAD" not in text
+    assert "width^(-" in text
+    paths = result.figures(tmp_path)
+    assert [path.stem for path in paths] == ["posteriors", "histograms", "tails", "differences", "widths"]
+    assert all(path.stat().st_size > 10_000 for path in paths)
+
+
+@pytest.mark.slow
+def test_the_full_version():
+    assert theory.run().passed

@@ -1,0 +1,19 @@
+"""The examples in the docstrings run."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+from widetail import finite
+
+MODULES = [module.name for module in pkgutil.iter_modules(finite.__path__, "widetail.finite.")] + [
+    "widetail.estimators._wide_classifier",
+    "widetail.estimators._wide_regressor",
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
