@@ -36,7 +36,9 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         random_state: an integer seed.
         calibrate: whether to measure, on rows that are left out one at a time, how wide the scatter around the
             predictions is and how heavy its tails are, and to predict with those (see `predictive.Recalibrated`);
-            False gives the predictive distribution of the process itself. Costs one more factorisation.
+            False gives the predictive distribution of the process itself. Costs one more factorisation. Where the
+            measured tails are very heavy (two degrees of freedom or fewer), standard deviations are infinite; use
+            intervals and quantiles.
 
     Attributes:
         process_: the `ScaleMixture` that was learned, in standard units.

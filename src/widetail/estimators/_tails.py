@@ -12,7 +12,7 @@ from widetail.process import LeftOut
 # A handful of rows says little of tails: until there are more, the predictive stays as it is.
 SPREAD_OF_LOG_FACTOR = 0.5
 MEAN_OF_INVERSE_DEGREES = 0.1
-INVERSE_DEGREES = (1e-3, 0.48)  # all but normal, and just light enough for a variance
+INVERSE_DEGREES = (1e-3, 0.9)  # all but normal, and all but without a mean
 LOG_FACTORS = (-3.0, 3.0)
 
 
