@@ -80,8 +80,11 @@ class Decomposition:
             return [Part(1.0, (), self.atom(index))]
         small: list[Part] = []
         large = []
-        for term in statement.terms:
-            if len(self.graph.lines[term.variable].support) <= FEW_ARGUMENTS:
+        sizes = [len(self.graph.lines[term.variable].support) for term in statement.terms]
+        # next to a term that needs sampling anyway, one more variable costs less than one more integral
+        few = FEW_ARGUMENTS if max(sizes, default=0) <= FEW_ARGUMENTS else 1
+        for term, size in zip(statement.terms, sizes, strict=True):
+            if size <= few:
                 scalars = () if term.scalar is None else (term.scalar,)
                 small += [
                     Part(term.number * part.number, scalars + part.scalars, part.atom)

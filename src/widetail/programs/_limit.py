@@ -68,6 +68,19 @@ class Accuracy:
     size: float
 
 
+@dataclasses.dataclass
+class Log:
+    """Where errors of integrals over several variables are written down.
+
+    Attributes:
+        entries: what was found.
+        compare: whether quadrature is compared with a coarser rule too; quasi-Monte Carlo has its errors for free.
+    """
+
+    compare: bool
+    entries: list[Accuracy] = dataclasses.field(default_factory=list)
+
+
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Accuracy of integrals without a closed form.
@@ -92,7 +105,7 @@ class Limit:
         options: Options,
         *,
         same: bool,
-        log: list[Accuracy] | None = None,
+        log: Log | None = None,
     ):
         self.programs = programs
         self.graphs = (programs[0].graph, programs[1].graph)
@@ -289,9 +302,6 @@ class Limit:
         scalars1, scalars2 = (yield self._parameters(0, atom1)), (yield self._parameters(1, atom2))
         covariances = [[known[i, j] for j in range(i + 1)] for i in range(len(variables))]
         block = self._integrate(atom1, atom2, picks, means, covariances, scalars1, scalars2)
-        if self.same:  # each factor's own mean may be wanted where the two sides turn out to be independent
-            yield self.mean_and_slope(0, atom1)
-            yield self.mean_and_slope(0, atom2)
         return (((), (), (), block),)
 
     def _integrate(self, atom1, atom2, picks, means, covariances, scalars1, scalars2) -> Any:
@@ -304,17 +314,18 @@ class Limit:
                 atom1.expression, expression2, picks, settings, not self.same, like, means, covariances, scalars1, scalars2
             )
 
-        if self.log is None:
+        is_sampled = len(means) > integrals.most_dimensions()
+        if self.log is None or not (is_sampled or self.log.compare):
             return integral(False, False)[0]
         replicates = np.asarray(integral(False, True))
         values = replicates.mean(axis=0)
         rule = integrals.rule(len(means), self.options.samples)
-        if rule.method == "quadrature":
-            errors = np.abs(np.asarray(integral(True, False)[0]) - values)
-        else:
+        if is_sampled:
             errors = replicates.std(axis=0, ddof=1) / np.sqrt(len(replicates))
+        else:
+            errors = np.abs(np.asarray(integral(True, False)[0]) - values)
         names = self._name(0, atom1), "1" if atom2 is None else self._name(1, atom2)
-        self.log.append(Accuracy(names, len(means), rule.method, float(errors.max()), float(np.abs(values).max())))
+        self.log.entries.append(Accuracy(names, len(means), rule.method, float(errors.max()), float(np.abs(values).max())))
         return jnp.asarray(values)
 
     def _name(self, side: int, atom: Atom) -> str:
@@ -341,7 +352,7 @@ class Limit:
         if key not in known:
             if self.same:
                 known[key] = yield make()
-            else:  # rare: inputs of different lengths may ask for what neither needs for itself
+            else:  # two inputs may ask for what neither needs for itself: means, where they turn out independent
                 alone = self._alone(side)
                 known[key] = alone.run(ask(alone))
         return known[key]

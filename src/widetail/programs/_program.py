@@ -20,7 +20,7 @@ from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
 from widetail.programs._integrals import most_dimensions
 from widetail.programs._language import trace
-from widetail.programs._limit import Accuracy, Limit, Options, Side
+from widetail.programs._limit import Accuracy, Limit, Log, Options, Side
 from widetail.programs._source import InputError, ProgramError
 from widetail.programs._statements import Graph
 
@@ -150,7 +150,7 @@ class Program(Kernel):
             One entry per expectation that was computed by quadrature in two or more dimensions or by quasi-Monte Carlo.
             Functions of one variable are not among them: `nn.Elementwise` tabulates their accuracy.
         """
-        log: list[Accuracy] = []
+        log = Log(compare=True)
         x1 = np.asarray(x1)[:ROWS_CHECKED]
         x2 = x1 if x2 is None else np.asarray(x2)[:ROWS_CHECKED]
         with jax.enable_x64(x1.dtype == np.float64):
@@ -162,7 +162,7 @@ class Program(Kernel):
                 sides.append(side)
                 programs.append(program)
             self._limit((programs[0], programs[1]), (sides[0], sides[1]), same=False, log=log).readout()
-        return log
+        return log.entries
 
     def kernel(self, x1: Any, x2: Any = None, get: Get = "both", **options: Any) -> KernelValues:
         """The kernels between the rows of `x1` and of `x2`; see `kernels.Kernel.kernel`.
@@ -171,25 +171,23 @@ class Program(Kernel):
             QuasiMonteCarloWarning: an integral has more dimensions than quadrature can do. The message gives the
                 estimated error; more `samples` make it smaller.
         """
-        values = super().kernel(x1, x2, get, **options)
-        if not is_traced(self, x1, x2):
-            self._report(x1, x2)
-        return values
-
-    def _report(self, x1: Any, x2: Any) -> None:
-        if not self.uses_samples(np.shape(x1)[1:]):
-            return
-        found = [entry for entry in self.accuracy(x1, x2) if entry.method != "quadrature"]
-        if found:
-            worst = max(found, key=lambda entry: entry.error)
+        if is_traced(self, x1, x2) or not self.uses_samples(np.shape(x1)[1:]):
+            return super().kernel(x1, x2, get, **options)
+        log = Log(compare=False)
+        observed = _Observed(self.fn, self.settings, self.masked, self.options, self.variances, log)
+        values = Kernel.kernel(observed, x1, x2, get, **options)
+        if log.entries:
+            worst = max(log.entries, key=lambda entry: entry.error)
+            dimensions = max(entry.dimensions for entry in log.entries)
             warnings.warn(
-                f"{self}: {len(found)} expectations over up to {max(entry.dimensions for entry in found)} variables were "
-                f"computed by quasi-Monte Carlo with {self.options.samples} points. The largest standard error among the "
-                f"first {ROWS_CHECKED} rows is {worst.error:.1e} (E[{' '.join(worst.variables)}'], up to {worst.size:.2g}). "
-                f"More points: program.with_options(samples=...).",
+                f"{self}: expectations over up to {dimensions} variables were computed by quasi-Monte Carlo with "
+                f"{self.options.samples} points. The largest standard error of any of them is {worst.error:.1e} "
+                f"(E[{' '.join(worst.variables)}'], up to {worst.size:.2g}). More points: "
+                f"program.with_options(samples=...).",
                 QuasiMonteCarloWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
+        return values
 
     def uses_samples(self, input_shape: tuple[int, ...]) -> bool:
         """Whether any integral has too many dimensions for quadrature."""
@@ -249,9 +247,21 @@ class Program(Kernel):
     def _side(self, x: Any, graph: Graph, known: dict[str, Any]) -> Side:
         return make_side(x, graph, known)
 
-    def _limit(self, programs: Any, sides: Any, *, same: bool, log: list[Accuracy] | None = None) -> Limit:
+    def _limit(self, programs: Any, sides: Any, *, same: bool, log: Log | None = None) -> Limit:
         variances = self.variances_of(programs[0].graph) | self.variances_of(programs[1].graph)
-        return Limit(programs, variances, sides, self.options, same=same, log=log)
+        return Limit(programs, variances, sides, self.options, same=same, log=log or self._log())
+
+    def _log(self) -> Log | None:
+        return None
+
+
+class _Observed(Program):
+    """A program that writes the errors of its integrals down while it is evaluated."""
+
+    log: Log = eqx.field(static=True)
+
+    def _log(self) -> Log | None:
+        return self.log
 
 
 def make_side(x: Any, graph: Graph, known: dict[str, Any]) -> Side:
