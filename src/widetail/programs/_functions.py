@@ -18,7 +18,7 @@ _TOO_FAST = 1.97
 
 
 @functools.lru_cache(maxsize=256)
-def recognise(fn: Callable[..., Any]) -> nn.Activation | None:
+def recognise(fn: Any) -> nn.Activation | None:
     """The activation of `nn` that `fn` is: one with a closed form, or a known function by quadrature."""
     if isinstance(fn, nn.Activation):
         return fn
@@ -70,7 +70,7 @@ def _by_text() -> dict[str, nn.Activation]:
     return found
 
 
-def _jaxpr_text(fn: Callable[..., Any]) -> str | None:
+def _jaxpr_text(fn: Any) -> str | None:
     """What JAX makes of a function of one entry: equal texts are equal functions."""
     try:
         closed = jax.make_jaxpr(fn)(jax.ShapeDtypeStruct((2,), np.float32))
@@ -79,7 +79,7 @@ def _jaxpr_text(fn: Callable[..., Any]) -> str | None:
     return str(closed) if not closed.consts else None
 
 
-def apply_function(fn: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def apply_function(fn: Any, arguments: tuple[Any, ...]) -> Any:
     """`fn` of arrays that broadcast against each other, in their dtype."""
     if isinstance(fn, nn.Activation):
         return fn.function(*arguments)
@@ -89,7 +89,7 @@ def apply_function(fn: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def complaint(fn: Callable[..., Any], vectors: int, scalars: int) -> str | None:
+def complaint(fn: Any, vectors: int, scalars: int) -> str | None:
     """What is wrong with a function of entries of so many vectors and scalars; None where nothing is."""
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(8, vectors))

@@ -11,7 +11,7 @@ import numpy as np
 
 from widetail import nn
 from widetail._validation import check_variance
-from widetail.programs._functions import complaint
+from widetail.programs._functions import complaint, recognise
 from widetail.programs._source import InputError, Place, ProgramError, here
 from widetail.programs._statements import (
     Average,
@@ -266,6 +266,8 @@ class Matrix(Value):
         if isinstance(other, (Matrix, InputMatrix)):
             raise self._refuse("a matrix times", "only products with vectors are covered by the theory")
         vector = builder.own(Vector, other, f"{self.describe()} must be multiplied by a vector")
+        if builder.graph.lines[vector.index].statement == Constant(0.0):
+            return vector
         return Vector(builder, builder.add(MatMul(self.name, vector.index), "G", here()))
 
     @property
@@ -407,7 +409,8 @@ class Builder:
         if not vectors:
             raise ProgramError("p.nonlin needs at least one vector; a function of scalars is p.scalar(fn, ...)", place)
         wrong = None
-        if fn not in (jnp.multiply, jnp.divide):
+        is_known = fn in (jnp.multiply, jnp.divide) or (len(arguments) == 1 and recognise(fn) is not None)
+        if not is_known:
             # the arguments come in the user's order; the check wants vectors first
             order = [index for index, a in enumerate(arguments) if isinstance(a, Vector)]
             order += [index for index, a in enumerate(arguments) if isinstance(a, Scalar)]

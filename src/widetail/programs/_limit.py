@@ -116,6 +116,7 @@ class Limit:
         self.dtype = sides[0].x.dtype
         self.shape = (len(sides[0].x),) if same else (len(sides[0].x), len(sides[1].x))
         self.variances = {name: _cast(value, self.dtype) for name, value in variances.items()}
+        self.asked: set[tuple[int, int]] = set()  # pairs of arguments of functions
         self.covariances: dict[tuple[int, int], Sum | None] = {}
         self.moments: dict[tuple[int, int], Sum | None] = {}
         self.products: dict[tuple[str, str], Sum | None] = {}
@@ -240,6 +241,7 @@ class Limit:
         """E[phi(z) psi(z')] of one variable each."""
         k = None
         if atom1.gaussians and atom2.gaussians:
+            self._ask(atom1.gaussians[0], atom2.gaussians[0])
             k = yield self.covariance(atom1.gaussians[0], atom2.gaussians[0])
         if atom1.is_gaussian or atom2.is_gaussian or k is None:
             # E[phi psi'] = E[phi] E[psi] + k12 E[phi'] E[psi'] + ..., where one of them has no more terms
@@ -285,9 +287,11 @@ class Limit:
         for i, (side_i, g) in enumerate(variables):
             for j, (side_j, other) in enumerate(variables[: i + 1]):
                 if side_i == side_j:
+                    self._ask(g, other)
                     value = yield self.row_covariance(side_i, g, other)
                     known[i, j] = value if value is None else self._expand(side_i, value)
                 else:
+                    self._ask(other, g)
                     terms = yield self.covariance(other, g)
                     is_linked |= terms is not None
                     known[i, j] = self.array(terms) if terms else None
@@ -330,6 +334,10 @@ class Limit:
 
     def _name(self, side: int, atom: Atom) -> str:
         return self.graphs[side].lines[int(atom.key.rstrip("+"))].name
+
+    def _ask(self, a: int, b: int) -> None:
+        if self.graphs[0].lines[a].roots & self.graphs[1].lines[b].roots:
+            self.asked.add((min(a, b), max(a, b)) if self.same else (a, b))
 
     def _expand(self, side: int, value: Any) -> Any:
         return value if self.same else value[:, None] if side == 0 else value[None, :]

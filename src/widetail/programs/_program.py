@@ -1,5 +1,6 @@
 """Programs as kernels."""
 
+import dataclasses
 import functools
 import inspect
 import warnings
@@ -22,7 +23,7 @@ from widetail.programs._integrals import most_dimensions
 from widetail.programs._language import trace
 from widetail.programs._limit import Accuracy, Limit, Log, Options, Side
 from widetail.programs._source import InputError, ProgramError
-from widetail.programs._statements import Graph
+from widetail.programs._statements import Graph, Random
 
 # Inputs that a program is tried on when it is made, to learn which matrices and biases it has.
 PROBES = ((3,), (4, 3), (6, 6, 3))
@@ -48,6 +49,7 @@ class Program(Kernel):
         masked: whether the last feature of an input says which positions are there; see `pack`.
         options: accuracy of integrals without a closed form.
         variances: the variances of its matrices and biases by name: its parameters, what gradients go to.
+        written: the variances as the program itself gives them.
     """
 
     fn: Callable[..., Any] = eqx.field(static=True)
@@ -55,6 +57,7 @@ class Program(Kernel):
     masked: bool = eqx.field(static=True)
     options: Options = eqx.field(static=True)
     variances: dict[str, Any]
+    written: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
 
     def __call__(self, **settings: Any) -> "Program":
         """The same program with other settings; its variances are those that the settings give."""
@@ -74,7 +77,7 @@ class Program(Kernel):
         for name, value in variances.items():
             check_variance(name, value, may_be_vector=jnp.ndim(self.variances[name]) == 1)
         changed = self.variances | {name: as_parameter(value) for name, value in variances.items()}
-        return Program(self.fn, self.settings, self.masked, self.options, changed)
+        return self._replace(variances=changed)
 
     def bind(self, input_shape: tuple[int, ...]) -> "Program":
         """The same program with the variances of everything that inputs of this shape need among its parameters.
@@ -82,16 +85,34 @@ class Program(Kernel):
         A program is tried on small inputs when it is made. If it makes matrices as it goes through the positions of
         longer inputs, those are not known by then: they keep the variances that are written in the program.
         """
-        found = self.variances_of(self.graph(tuple(input_shape)))
-        return Program(self.fn, self.settings, self.masked, self.options, found)
+        graph = self.graph(tuple(input_shape))
+        written = tuple((name, _hashable(random.var)) for name, random in graph.randoms.items())
+        return self._replace(variances=self.variances_of(graph), written=written)
 
     def graph(self, input_shape: tuple[int, ...]) -> Graph:
         """The statements of the program for inputs of one shape."""
         return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked).graph
 
     def variances_of(self, graph: Graph) -> dict[str, Any]:
-        """The variances of all matrices and biases of a graph."""
-        return {name: self.variances.get(name, random.var) for name, random in graph.randoms.items()}
+        """The variances of all matrices and biases of a graph.
+
+        Where a program makes a variance depend on the shape of its inputs, what was written for this shape is scaled
+        as the parameter is scaled against what was written for the shape it was tried on.
+        """
+        found, written = {}, dict(self.written)
+        for name, random in graph.randoms.items():
+            here, there = _hashable(random.var), written.get(name)
+            if name not in self.variances or (here != there and there == 0):
+                found[name] = random.var
+            elif here == there:
+                found[name] = self.variances[name]
+            else:
+                found[name] = self.variances[name] * (np.asarray(here, float) / np.asarray(there, float))
+        return found
+
+    def _replace(self, **changes: Any) -> "Program":
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Program)}
+        return Program(**(fields | changes))
 
     # The interface of a kernel.
 
@@ -130,9 +151,8 @@ class Program(Kernel):
         return max(1, len(self.needed_products(tuple(input_shape))) // ALIVE)
 
     def needed_covariances(self, input_shape: tuple[int, ...]) -> list[tuple[int, int]]:
-        """The pairs of G-variables whose covariance the kernel needs, for inputs of one shape."""
-        limit = _dry_run(self.fn, self.settings, tuple(input_shape), self.masked)
-        return sorted(pair for pair, found in limit.covariances.items() if found is not None)
+        """The pairs of arguments of functions whose covariance the kernel needs, for inputs of one shape."""
+        return sorted(_dry_run(self.fn, self.settings, tuple(input_shape), self.masked).asked)
 
     def needed_products(self, input_shape: tuple[int, ...]) -> list[tuple[str, str]]:
         """The pairs of functions whose expected product the kernel needs."""
@@ -174,7 +194,8 @@ class Program(Kernel):
         if is_traced(self, x1, x2) or not self.uses_samples(np.shape(x1)[1:]):
             return super().kernel(x1, x2, get, **options)
         log = Log(compare=False)
-        observed = _Observed(self.fn, self.settings, self.masked, self.options, self.variances, log)
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Program)}
+        observed = _Observed(**fields, log=log)
         values = Kernel.kernel(observed, x1, x2, get, **options)
         if log.entries:
             worst = max(log.entries, key=lambda entry: entry.error)
@@ -211,7 +232,7 @@ class Program(Kernel):
             raise ValueError(f"order must be an even integer, at least 2; got {order!r}.")
         if not isinstance(samples, int) or samples < 64 or samples & (samples - 1):
             raise ValueError(f"samples must be a power of two, at least 64; got {samples!r}.")
-        return Program(self.fn, self.settings, self.masked, Options(order, samples), self.variances)
+        return self._replace(options=Options(order, samples))
 
     def at_width(self, width: int, *, outputs: int = 1, parametrisation: Parametrisation = "ntk") -> FiniteProgram:
         """The same program, finite.
@@ -258,7 +279,7 @@ class Program(Kernel):
 class _Observed(Program):
     """A program that writes the errors of its integrals down while it is evaluated."""
 
-    log: Log = eqx.field(static=True)
+    log: Log | None = eqx.field(static=True, default=None)
 
     def _log(self) -> Log | None:
         return self.log
@@ -337,28 +358,34 @@ def make_program(
         hash(frozen)
     except TypeError as error:
         raise ValueError(f"the settings of a program must be plain values: {error}.") from None
-    return Program(fn, frozen, masked, options or Options(), _discover(fn, frozen, masked))
+    randoms = _discover(fn, frozen, masked)
+    variances = {name: as_parameter(_plain(random.var)) for name, random in randoms.items()}
+    written = tuple((name, _hashable(random.var)) for name, random in randoms.items())
+    return Program(fn, frozen, masked, options or Options(), variances, written)
 
 
-def _discover(fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], masked: bool) -> dict[str, Any]:
-    """The variances of the matrices and biases that a program makes, from the first kind of input that fits it."""
+def _discover(fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], masked: bool) -> dict[str, Random]:
+    """The matrices and biases that a program makes, from the first kind of input that fits it."""
     for shape in PROBES:
         shape = (*shape[:-1], _features(settings, shape[-1]) + masked)
         try:
-            graph = _decomposition(fn, settings, shape, masked).graph
+            return _decomposition(fn, settings, shape, masked).graph.randoms
         except InputError:
             continue
         except ProgramError:
             raise
         except Exception:  # the function may want other inputs than these; its errors show when it gets its own
             continue
-        return {name: as_parameter(_plain(random.var)) for name, random in graph.randoms.items()}
     return {}
 
 
 def _features(settings: tuple[tuple[str, Any], ...], default: int) -> int:
     """As many features as a vector of variances has entries."""
     return next((len(value) for _, value in settings if isinstance(value, tuple) and len(value) > 1), default)
+
+
+def _hashable(var: Any) -> Any:
+    return tuple(np.asarray(var).tolist()) if np.ndim(var) else float(var)
 
 
 def _plain(var: Any) -> Any:

@@ -77,7 +77,7 @@ class LinComb:
 class Nonlin:
     """A function of the entries of vectors, which may have scalars as parameters: an H-variable."""
 
-    fn: Callable[..., Any]
+    fn: Any
     arguments: tuple[int, ...]
 
 
@@ -92,7 +92,7 @@ class Average:
 class ScalarFunction:
     """A function of scalars."""
 
-    fn: Callable[..., Any]
+    fn: Any
     arguments: tuple[int, ...]
 
 

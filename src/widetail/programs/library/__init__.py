@@ -13,3 +13,19 @@ from widetail.programs.library._recurrent import averaged_rnn as averaged_rnn
 from widetail.programs.library._recurrent import gru as gru
 from widetail.programs.library._recurrent import packed_rnn as packed_rnn
 from widetail.programs.library._recurrent import rnn as rnn
+
+__all__ = [
+    "averaged_rnn",
+    "cnn",
+    "graph_convolution",
+    "gru",
+    "layer_norm_mlp",
+    "mlp",
+    "normalise",
+    "packed_rnn",
+    "resnet",
+    "rnn",
+    "self_attention",
+    "tied_mlp",
+    "transformer",
+]

@@ -14,21 +14,16 @@ def convolve(p: Any, maps: Any, inputs: dict, window: int, weight_var: float, bi
     """One convolution with zeros around (SAME): `maps` are the positions, `inputs` what is at each of them."""
     rank = len(next(iter(inputs)))
     offsets = list(itertools.product(range(-((window - 1) // 2), window // 2 + 1), repeat=rank))
-    var = weight_var / len(offsets)
     make = p.input_matrix if of_data else p.matrix
-    filters = {offset: make(var) for offset in offsets}
+    filters = {offset: make(weight_var) for offset in offsets}
     b = p.bias(bias_var)
-    return {
-        position: p.sum(
-            [
-                filters[offset] @ inputs[shifted]
-                for offset in offsets
-                if (shifted := tuple(a + o for a, o in zip(position, offset, strict=True))) in inputs
-            ]
-            + [b]
-        )
-        for position in maps
-    }
+    scale = len(offsets) ** -0.5
+    found = {}
+    for position in maps:
+        shifted = {offset: tuple(a + o for a, o in zip(position, offset, strict=True)) for offset in offsets}
+        window_products = [filters[offset] @ inputs[there] for offset, there in shifted.items() if there in inputs]
+        found[position] = scale * p.sum(window_products) + b
+    return found
 
 
 @program
