@@ -1,7 +1,7 @@
 import argparse
 import sys
 
-from benchmarks import agreement, imports, kernels, memory  # noqa: F401  (they enter themselves into the registry)
+from benchmarks import agreement, imports, kernels, memory, programs  # noqa: F401  (they enter themselves into the registry)
 from benchmarks._registry import BENCHMARKS
 from benchmarks._report import Table, save
 

@@ -95,7 +95,10 @@ class Explanation:
             for used in graph.used_by(line.statement):
                 colour = colours.get(getattr(line.statement, "matrix", ""), "0.6")
                 axes.annotate(
-                    "", place[index], place[used], arrowprops={"arrowstyle": "->", "color": colour, "shrinkA": 12, "shrinkB": 12}
+                    "",
+                    place[index],
+                    place[used],
+                    arrowprops={"arrowstyle": "->", "color": colour, "shrinkA": 12, "shrinkB": 12},
                 )
             style = {"G": "round,pad=0.3", "H": "square,pad=0.3", "S": "circle,pad=0.2"}[line.kind]
             edge = colours.get(getattr(line.statement, "matrix", ""), "0.2")

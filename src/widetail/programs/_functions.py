@@ -88,6 +88,9 @@ def apply_function(fn: Any, arguments: tuple[Any, ...]) -> Any:
     return jnp.asarray(result).astype(dtype)
 
 
+_UNDEFINED = "is NaN for some real arguments; it must be defined on the whole line"
+
+
 @functools.lru_cache(maxsize=256)
 def complaint(fn: Any, vectors: int, scalars: int) -> str | None:
     """What is wrong with a function of entries of so many vectors and scalars; None where nothing is."""
@@ -108,10 +111,11 @@ def complaint(fn: Any, vectors: int, scalars: int) -> str | None:
         if jnp.shape(values) != points.shape[:-1]:
             return f"must act entry by entry, but it maps shape {points.shape[:-1]} to {jnp.shape(values)}"
         values = np.asarray(values)
-    small = values[:, _RADII <= 9]
-    if np.isnan(small).any():
-        return "is NaN for some real arguments; it must be defined on the whole line"
-    return _growth_complaint(np.abs(values)) if vectors else None
+    if np.isnan(values[:, _RADII <= 1]).any():
+        return _UNDEFINED
+    # zero times an overflow is NaN too, so growth is looked at before NaN further out
+    too_fast = _growth_complaint(np.abs(values)) if vectors else None
+    return too_fast or (_UNDEFINED if np.isnan(values[:, _RADII <= 9]).any() else None)
 
 
 def _growth_complaint(sizes: np.ndarray) -> str | None:

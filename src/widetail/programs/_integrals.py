@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from widetail import nn
 from widetail.nn._activation import norm_and_inverse
-from widetail.nn._quadrature import _coefficients, _power_series, _rule
+from widetail.nn._quadrature import _coefficients, _HermiteDual, _power_series, _rule
 from widetail.programs._expressions import Expression, evaluate
 
 # Terms of a sum, all arrays: (numbers, factors per row of side 1, factors per row of side 2, block or None for one).
@@ -112,6 +112,8 @@ def _align(cross: bool, first: Any, second: Any) -> tuple[Any, Any]:
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def dual(activation: nn.Activation, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
     """E[phi(z) phi(z')] by the activation's own formula."""
+    if isinstance(activation, _HermiteDual):
+        return mehler(True, cross, terms, first, second)
     first, second = _align(cross, first, second)
     return activation.dual(_like_statistics(add_up(cross, terms), first, second), first, second)
 
@@ -169,7 +171,47 @@ def mehler(same_function: bool, cross: bool, terms: Sum, first: Any, second: Any
     k = _like_statistics(add_up(cross, terms), first["inverse"], second["inverse"])
     c = jnp.clip(k * (first["inverse"] * second["inverse"]), -1, 1)
     kept = slice(None) if same_function else slice(0, -2)
-    return _power_series(c, first["value"][kept], second["value"][kept])
+    return power_series(c, first["value"][kept], second["value"][kept])
+
+
+@jax.custom_vjp
+def power_series(c: Any, first: Any, second: Any) -> Float[Array, "..."]:
+    """sum_j a_j b_j c^j, with coefficients along the first axis.
+
+    Its derivative is a loop of its own. Differentiated term by term and compiled into one function with what comes
+    before and after, every term would recompute the ones before it, and those of earlier steps of a program.
+    """
+    return _power_series(c, first, second)
+
+
+def _series_forward(c: Any, first: Any, second: Any) -> Any:
+    return _power_series(c, first, second), (c, first, second)
+
+
+def _series_backward(kept: Any, g: Any) -> Any:
+    c, first, second = kept
+
+    def step(carry, pair):
+        power, before, number, slope = carry  # c^j, c^(j-1), j, d/dc so far
+        a, b = pair
+        slope = slope + number * before * a * b
+        weighted = g * power
+        found = _sum_to(weighted * b, a.shape), _sum_to(weighted * a, b.shape)
+        return (power * c, power, number + 1, slope), found
+
+    one = jnp.ones_like(c)
+    start = (one, jnp.zeros_like(c), jnp.zeros((), c.dtype), jnp.zeros_like(c))
+    (_, _, _, slope), (first_bar, second_bar) = jax.lax.scan(step, start, (first, second))
+    return g * slope, first_bar, second_bar
+
+
+def _sum_to(values: Any, shape: tuple[int, ...]) -> Any:
+    """Add up what broadcasting had repeated."""
+    axes = tuple(axis for axis, (size, wanted) in enumerate(zip(values.shape, shape, strict=True)) if size != wanted)
+    return jnp.sum(values, axis=axes, keepdims=True)
+
+
+power_series.defvjp(_series_forward, _series_backward)
 
 
 @jax.jit

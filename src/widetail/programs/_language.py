@@ -238,7 +238,9 @@ class Inputs(Value):
         try:
             chosen = self._positions[index]
         except IndexError as error:
-            raise InputError(f"there is no position {index} in inputs with positions {self.shape}: {error}", here()) from None
+            raise InputError(
+                f"there is no position {index} in inputs with positions {self.shape}: {error}", here()
+            ) from None
         return Inputs(self._builder, chosen) if isinstance(chosen, np.ndarray) else Input(self._builder, int(chosen))
 
     def _misused(self, *_: Any) -> Any:
@@ -285,7 +287,9 @@ class Matrix(Value):
         return self.T
 
     def __rmatmul__(self, other: Any) -> Any:
-        raise self._refuse("a product from the left with", "it would need the transpose, which the theory does not cover")
+        raise self._refuse(
+            "a product from the left with", "it would need the transpose, which the theory does not cover"
+        )
 
     def _misused(self, *_: Any) -> Any:
         raise self._refuse("arithmetic with", "a matrix is only ever multiplied with a vector, W @ h")
@@ -394,7 +398,9 @@ class Builder:
             raise ProgramError(f"p.nonlin: {fn.__name__} is a class; call it, nn.{fn.__name__}()", place)
         if not callable(fn) and not isinstance(fn, nn.Activation):
             raise ProgramError(f"p.nonlin needs a function first; got {fn!r}", place)
-        if isinstance(fn, nn.Activation) and any(isinstance(leaf, (jax.Array, np.ndarray)) for leaf in jax.tree.leaves(fn)):
+        if isinstance(fn, nn.Activation) and any(
+            isinstance(leaf, (jax.Array, np.ndarray)) for leaf in jax.tree.leaves(fn)
+        ):
             raise ProgramError(f"p.nonlin: the parameters of {fn!r} must be plain numbers", place)
         for argument in arguments:
             if isinstance(argument, (Input, Inputs)):
@@ -450,7 +456,8 @@ class Builder:
         """The sum of scalars times vectors, as one linear combination."""
         if len(weights) != len(vectors):
             raise ProgramError(
-                f"p.weighted_sum needs a weight per vector; got {len(weights)} weights and {len(vectors)} vectors", here()
+                f"p.weighted_sum needs a weight per vector; got {len(weights)} weights and {len(vectors)} vectors",
+                here(),
             )
         return self.combine([(1.0, weight, vector) for weight, vector in zip(weights, vectors, strict=True)])
 

@@ -277,9 +277,7 @@ class Limit:
         known: dict[tuple[int, int], Any] = {}
         if self.same:
             variables = [(0, g) for g in sorted({*atom1.gaussians, *atom2.gaussians})]
-            picks = tuple(
-                tuple(variables.index((0, g)) for g in atom.gaussians) for atom in (atom1, atom2)
-            )
+            picks = tuple(tuple(variables.index((0, g)) for g in atom.gaussians) for atom in (atom1, atom2))
         else:
             variables = [(0, g) for g in atom1.gaussians] + [(1, g) for g in atom2.gaussians]
             picks = tuple(range(len(atom1.gaussians))), tuple(range(len(atom1.gaussians), len(variables)))
@@ -315,7 +313,16 @@ class Limit:
         def integral(coarse: bool, replicated: bool) -> Any:
             settings = (self.options.samples, coarse, replicated)
             return integrals.joint(
-                atom1.expression, expression2, picks, settings, not self.same, like, means, covariances, scalars1, scalars2
+                atom1.expression,
+                expression2,
+                picks,
+                settings,
+                not self.same,
+                like,
+                means,
+                covariances,
+                scalars1,
+                scalars2,
             )
 
         is_sampled = len(means) > integrals.most_dimensions()
@@ -329,7 +336,9 @@ class Limit:
         else:
             errors = np.abs(np.asarray(integral(True, False)[0]) - values)
         names = self._name(0, atom1), "1" if atom2 is None else self._name(1, atom2)
-        self.log.entries.append(Accuracy(names, len(means), rule.method, float(errors.max()), float(np.abs(values).max())))
+        self.log.entries.append(
+            Accuracy(names, len(means), rule.method, float(errors.max()), float(np.abs(values).max()))
+        )
         return jnp.asarray(values)
 
     def _name(self, side: int, atom: Atom) -> str:

@@ -191,7 +191,7 @@ class Program(Kernel):
             QuasiMonteCarloWarning: an integral has more dimensions than quadrature can do. The message gives the
                 estimated error; more `samples` make it smaller.
         """
-        if is_traced(self, x1, x2) or not self.uses_samples(np.shape(x1)[1:]):
+        if is_traced(self, x1, x2) or not self._may_use_samples(x1):
             return super().kernel(x1, x2, get, **options)
         log = Log(compare=False)
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Program)}
@@ -209,6 +209,12 @@ class Program(Kernel):
                 stacklevel=2,
             )
         return values
+
+    def _may_use_samples(self, x: Any) -> bool:
+        try:
+            return self.uses_samples(np.shape(x)[1:])
+        except (ValueError, TypeError):  # inputs that do not fit are refused with their name by the evaluation itself
+            return False
 
     def uses_samples(self, input_shape: tuple[int, ...]) -> bool:
         """Whether any integral has too many dimensions for quadrature."""

@@ -103,9 +103,7 @@ class Presence:
     position: int
 
 
-Statement = (
-    Constant | InputProduct | BiasVector | MatMul | LinComb | Nonlin | Average | ScalarFunction | Presence
-)
+Statement = Constant | InputProduct | BiasVector | MatMul | LinComb | Nonlin | Average | ScalarFunction | Presence
 
 
 @dataclasses.dataclass(frozen=True)

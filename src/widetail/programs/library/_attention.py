@@ -65,7 +65,9 @@ def transformer(
     U, b = p.input_matrix(weight_var), p.bias(bias_var)
     g = [U @ x + b for x in xs]
     for _ in range(blocks):
-        change = attend(p, [normalise(p, v) for v in g], heads=heads, query_var=query_var, value_var=1.0, output_var=1.0)
+        change = attend(
+            p, [normalise(p, v) for v in g], heads=heads, query_var=query_var, value_var=1.0, output_var=1.0
+        )
         g = [v + dv for v, dv in zip(g, change, strict=True)]
         V, c, W = p.matrix(weight_var), p.bias(bias_var), p.matrix(weight_var)
         g = [v + W @ p.nonlin(fn, V @ normalise(p, v) + c) for v in g]

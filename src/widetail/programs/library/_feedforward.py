@@ -9,7 +9,9 @@ from widetail.programs._program import program
 
 
 @program
-def mlp(p: Any, x: Any, *, depth: int = 2, fn: Any = jax.nn.relu, weight_var: float = 2.0, bias_var: float = 0.1) -> Any:
+def mlp(
+    p: Any, x: Any, *, depth: int = 2, fn: Any = jax.nn.relu, weight_var: float = 2.0, bias_var: float = 0.1
+) -> Any:
     """A multi-layer perceptron (Neal, 1996; Lee et al., 2018): `nn.mlp` as a program."""
     h = p.nonlin(fn, p.input_matrix(weight_var) @ x + p.bias(bias_var))
     for _ in range(depth - 1):
@@ -29,7 +31,9 @@ def resnet(
 
 
 @program
-def tied_mlp(p: Any, x: Any, *, depth: int = 3, fn: Any = jnp.tanh, weight_var: float = 2.0, bias_var: float = 0.1) -> Any:
+def tied_mlp(
+    p: Any, x: Any, *, depth: int = 3, fn: Any = jnp.tanh, weight_var: float = 2.0, bias_var: float = 0.1
+) -> Any:
     """A perceptron whose hidden layers share one matrix and one bias: what no layer of `nn` can express."""
     W, U, b = p.matrix(weight_var), p.input_matrix(weight_var), p.bias(bias_var)
     h = p.nonlin(fn, U @ x + b)
