@@ -168,11 +168,11 @@ def test_controlled_functions_are_accepted():
 
 
 def test_inputs_that_do_not_fit():
-    with pytest.raises(ProgramError, match="(?s)x1 of shape .n, 3. does not fit the program rnn.*no positions"):
+    with pytest.raises(ProgramError, match=r"(?s)x1 of shape .n, 3. does not fit the program rnn.*no positions"):
         programs.rnn.kernel(X)
-    with pytest.raises(ProgramError, match="(?s)x1 of shape .n, 4, 3. does not fit the program mlp.*one position"):
+    with pytest.raises(ProgramError, match=r"(?s)x1 of shape .n, 4, 3. does not fit the program mlp.*one position"):
         programs.mlp.kernel(S)
-    with pytest.raises(ProgramError, match="adjacency has shape .2, 2., but the inputs have 4 nodes"):
+    with pytest.raises(ProgramError, match=r"adjacency has shape .2, 2., but the inputs have 4 nodes"):
         programs.graph_convolution(adjacency=((0, 1), (1, 0))).kernel(S)
     with pytest.raises(ValueError, match="must agree in all axes but the first"):
         programs.rnn.kernel(S, S[:, 1:])
@@ -182,7 +182,7 @@ def test_what_a_program_may_return(as_users_call):
     def nothing(p, x):
         p.input_matrix() @ x
 
-    with pytest.raises(ProgramError, match="must return a vector.*returned NoneType None"):
+    with pytest.raises(ProgramError, match=r"must return a vector.*returned NoneType None"):
         program(nothing)
 
 
@@ -200,9 +200,9 @@ def test_variables_of_another_run():
 def test_arguments_and_settings(as_users_call):
     with pytest.raises(ProgramError, match="a function of p and the inputs"):
         program(lambda p: p)
-    with pytest.raises(ValueError, match="has no settings .'width'."):
+    with pytest.raises(ValueError, match=r"has no settings .'width'."):
         programs.rnn(width=3)
-    with pytest.raises(ValueError, match="has no variances .'V'."):
+    with pytest.raises(ValueError, match=r"has no variances .'V'."):
         programs.rnn.with_variances(V=1.0)
     with pytest.raises(ValueError, match="W must be a number, zero or larger"):
         programs.rnn.with_variances(W=-1.0)
@@ -210,7 +210,7 @@ def test_arguments_and_settings(as_users_call):
         programs.rnn.with_options(samples=1000)
     with pytest.raises(ValueError, match="width must be a positive integer"):
         programs.rnn.at_width(0)
-    with pytest.raises(ProgramError, match="call it, nn.Relu"):
+    with pytest.raises(ProgramError, match=r"call it, nn.Relu"):
         programs.mlp(fn=nn.Relu)
     with pytest.raises(ValueError, match="with_variances"):
         jax.grad(lambda v: programs.rnn(weight_var=v).kernel(S).nngp.sum())(1.0)

@@ -139,7 +139,7 @@ FUNCTIONS = {
 
 
 def random_program(plan):
-    """A program from a list of choices: layers that reuse two matrices or make new ones, sums, products with averages."""
+    """A program from a list of choices: layers with two shared matrices or new ones, sums, averages."""
 
     def run(p, x):
         U = p.input_matrix(1.5)
@@ -164,7 +164,7 @@ WIDTH, RANDOM_NETWORKS, STANDARD_ERRORS, BIAS = 512, 12, 5, 8
 @settings(max_examples=12)
 @given(st.lists(choices, min_size=1, max_size=6))
 def test_random_programs_against_networks_of_numpy(plan):
-    """Entries may differ by 5 standard errors of the mean of 12 networks of width 512, and by its bias of order 1/width.
+    """Entries may differ by 5 standard errors of the mean of 12 networks of width 512, and by the bias of that width.
 
     The bias is bounded by 8 / width of the largest entry.
     """

@@ -307,7 +307,7 @@ class InputMatrix(Matrix):
         builder = self._builder
         if isinstance(other, Inputs):
             raise InputError(
-                f"{self.describe()} takes one position, but it gets {other.describe()}; go through them, for x in xs: ...",
+                f"{self.describe()} takes one position, but it gets {other.describe()}; go through them one by one",
                 here(),
             )
         if isinstance(other, Vector):
@@ -538,7 +538,7 @@ class Builder:
 class Reordered:
     """A function with its arguments in another order: position k of `order` says where argument k belongs."""
 
-    def __init__(self, fn: Callable[..., Any], order: tuple[int, ...]):
+    def __init__(self, fn: Any, order: tuple[int, ...]):
         self.fn = fn
         self.order = order
 

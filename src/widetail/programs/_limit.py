@@ -222,11 +222,13 @@ class Limit:
         atom1, atom2 = part1.atom, part2.atom
         if atom1 is None and atom2 is None:
             return (((), (), (), None),)
-        if atom1 is None or atom2 is None:
-            mean, _ = yield self.mean_and_slope(0 if atom2 is None else 1, atom1 or atom2)
-            if mean is None:
-                return None
-            return (((), (mean,), (), None),) if atom2 is None else (((), (), (mean,), None),)
+        if atom2 is None:
+            assert atom1 is not None
+            mean, _ = yield self.mean_and_slope(0, atom1)
+            return None if mean is None else (((), (mean,), (), None),)
+        if atom1 is None:
+            mean, _ = yield self.mean_and_slope(1, atom2)
+            return None if mean is None else (((), (), (mean,), None),)
         key = (atom1.key, atom2.key)
         if self.same and (atom2.key, atom1.key) in self.products:
             return self.products[atom2.key, atom1.key]

@@ -1,7 +1,6 @@
 """A program as data: its statements, and what is known of them before any number is computed."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, Literal
 
 from widetail.programs._source import Place

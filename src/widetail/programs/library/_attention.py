@@ -16,12 +16,12 @@ def attend(p: Any, h: list, *, heads: int, query_var: float, value_var: float, o
     """
     outputs = []
     for _ in range(heads):
-        Q, V, O = p.matrix(query_var), p.matrix(value_var), p.matrix(output_var / heads)
+        Q, V, R = p.matrix(query_var), p.matrix(value_var), p.matrix(output_var / heads)
         queries, values = [Q @ vector for vector in h], [V @ vector for vector in h]
         mixed = []
         for query in queries:
             weights = p.softmax([p.average(query * key) for key in queries])
-            mixed.append(O @ p.weighted_sum(weights, values))
+            mixed.append(R @ p.weighted_sum(weights, values))
         outputs.append(mixed)
     return [p.sum(list(per_head)) for per_head in zip(*outputs, strict=True)]
 
@@ -39,7 +39,7 @@ def self_attention(
     value_var: float = 1.0,
     output_var: float = 1.0,
 ) -> Any:
-    """A layer of features, self-attention with one or several heads (Vaswani et al., 2017), and the mean over positions."""
+    """A layer of features, self-attention with any number of heads (Vaswani et al., 2017), the mean over positions."""
     U, b = p.input_matrix(weight_var), p.bias(bias_var)
     h = [p.nonlin(fn, U @ x + b) for x in xs]
     return p.mean(attend(p, h, heads=heads, query_var=query_var, value_var=value_var, output_var=output_var))

@@ -39,7 +39,7 @@ def cnn(
 ) -> Any:
     """Convolutions over sequences (1-D) or images (2-D), then the average over all positions.
 
-    `nn.cnn(pooling=True)` as a program (LeCun et al., 1989; the limit: Novak et al., 2019; Garriga-Alonso et al., 2019).
+    `nn.cnn(pooling=True)` as a program (LeCun et al., 1989; its limit: Novak et al., 2019).
     Every pair of positions has a covariance of its own: meant for some hundred positions.
     """
     if not getattr(xs, "shape", ()):
