@@ -9,6 +9,7 @@ from widetail import nn as nn
 from widetail import predictive as predictive
 from widetail import priors as priors
 from widetail import process as process
+from widetail import programs as programs
 from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
 from widetail.estimators import WideEnsembleClassifier as WideEnsembleClassifier

@@ -16,7 +16,7 @@ Part = Literal["kernel", "noise", "prior"]
 # Bounds are factors around a variance of one, wide enough for standardised data.
 BOUNDS = {"kernel": (1e-6, 1e4), "noise": (1e-8, 1e2), "prior": (1e-3, 1e4)}
 # Kernel parameters that multiply the whole kernel, or undo another one, have nothing to learn.
-LEARNABLE = {"weight_var", "bias_var", "query_key_var", "length_scale"}
+LEARNABLE = {"weight_var", "bias_var", "query_key_var", "length_scale", "variances"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Parameters:
             part = name.split(".")[0].split("[")[0]
             if part not in learn or not eqx.is_inexact_array_like(leaf):
                 continue
-            field = name.split(".")[-1]
+            field = name.split("[")[0].split(".")[-1] if "variances[" in name else name.split(".")[-1]
             if (part == "kernel" and field not in LEARNABLE) or np.any(np.asarray(leaf) <= 0):
                 continue
             if part == "kernel" and field == "weight_var" and frozen and jnp.ndim(leaf) == 0:

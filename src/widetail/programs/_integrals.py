@@ -1,0 +1,305 @@
+"""Expectations under Gaussian variables, compiled: closed forms, Hermite series, quadrature, quasi-Monte Carlo."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from widetail import nn
+from widetail.nn._activation import norm_and_inverse
+from widetail.nn._quadrature import _coefficients, _HermiteDual, _power_series, _rule
+from widetail.programs._expressions import Expression, evaluate
+
+# Terms of a sum, all arrays: (numbers, factors per row of side 1, factors per row of side 2, block or None for one).
+# Sums are handed to the function that uses them and are computed inside of it, so they never cost a pass of their own.
+SumTerm = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]
+Sum = tuple[SumTerm, ...]
+
+# Tensor-product rules up to so many dimensions, with so many nodes in each.
+NODES = {1: 64, 2: 40, 3: 24, 4: 16}
+# Numbers in flight in a loop over nodes.
+CHUNK_NUMBERS = 40_000
+
+
+class Rule(NamedTuple):
+    """Nodes under the standard normal law.
+
+    Attributes:
+        nodes: (replicates, count, dimensions).
+        weights: (count,), adding up to one.
+        method: "quadrature" or "quasi-Monte Carlo".
+    """
+
+    nodes: np.ndarray
+    weights: np.ndarray
+    method: str
+
+
+def most_dimensions() -> int:
+    """Beyond so many dimensions, quasi-Monte Carlo takes over from quadrature."""
+    return max(NODES)
+
+
+@functools.lru_cache(maxsize=64)
+def rule(dimensions: int, samples: int, *, coarse: bool = False) -> Rule:
+    """The rule for integrals of so many dimensions; `coarse` has fewer nodes, to estimate errors with."""
+    if dimensions <= most_dimensions():
+        count = NODES[dimensions] - (4 if coarse else 0)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+        weights /= weights.sum()
+        grid = np.stack(np.meshgrid(*[nodes] * dimensions, indexing="ij"), axis=-1).reshape(1, -1, dimensions)
+        product = functools.reduce(np.multiply.outer, [weights] * dimensions).ravel()
+        kept = product > 1e-18
+        return Rule(grid[:, kept], product[kept] / product[kept].sum(), "quadrature")
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    replicates = 8
+    per_replicate = max(2, samples // replicates)
+    generators = np.random.default_rng(20220425).spawn(replicates)
+    draws = [
+        qmc.Sobol(dimensions, scramble=True, rng=generator).random_base2(int(np.log2(per_replicate)))
+        for generator in generators
+    ]
+    nodes = ndtri(np.clip(np.stack(draws), 1e-16, 1 - 1e-16))
+    return Rule(nodes, np.full(nodes.shape[1], 1 / nodes.shape[1]), "quasi-Monte Carlo")
+
+
+def add_up(cross: bool, terms: Sum) -> Any:
+    """The value of a sum; a number when all of its terms are."""
+    total: Any = 0.0
+    for numbers, rows1, rows2, block in terms:
+        value: Any = 1.0 if block is None else block
+        first, second = _product(rows1), _product(rows2)
+        for factor in (
+            _product(numbers),
+            first if first is None or not cross else first[:, None],
+            second if second is None or not cross else second[None, :],
+        ):
+            value = value if factor is None else value * factor
+        total = total + value
+    return total
+
+
+def _product(factors: tuple[Any, ...]) -> Any:
+    return functools.reduce(lambda a, b: a * b, factors) if factors else None
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def total(cross: bool, shape: tuple[int, ...], dtype: str, terms: Sum) -> Float[Array, "..."]:
+    """A sum, as an array of a shape."""
+    return jnp.broadcast_to(jnp.asarray(add_up(cross, terms), dtype), shape)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def gram(cross: bool, x1: Any, x2: Any, p: Any, q: Any, weights: Any) -> Float[Array, "..."]:
+    """Inner products of inputs at two positions, over the number of features."""
+    first, second = x1[:, p], x2[:, q]
+    if weights is not None:
+        first = first * weights
+    return (first @ second.T if cross else jnp.sum(first * second, axis=-1)) / x1.shape[-1]
+
+
+def _align(cross: bool, first: Any, second: Any) -> tuple[Any, Any]:
+    if not cross:
+        return first, second
+    return jax.tree.map(lambda a: a[..., :, None], first), jax.tree.map(lambda a: a[..., None, :], second)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def dual(activation: nn.Activation, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
+    """E[phi(z) phi(z')] by the activation's own formula."""
+    if isinstance(activation, _HermiteDual):
+        return mehler(True, cross, terms, first, second)
+    first, second = _align(cross, first, second)
+    return activation.dual(_like_statistics(add_up(cross, terms), first, second), first, second)
+
+
+def _like_statistics(k: Any, first: Any, second: Any) -> Any:
+    """A covariance as an array even where it is one number for all pairs."""
+    example1, example2 = jax.tree.leaves(first)[0], jax.tree.leaves(second)[0]
+    shape = jnp.broadcast_shapes(example1.shape[-2:], example2.shape[-2:]) if example1.ndim > 1 else example1.shape[-1:]
+    return jnp.broadcast_to(jnp.asarray(k, example1.dtype), shape)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def dual_at_equal(activation: nn.Activation, variance: Any) -> Float[Array, "..."]:
+    """E[phi(z)^2]."""
+    return activation.at_equal(variance)[0]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def dual_statistics(activation: nn.Activation, variance: Any) -> Any:
+    """What the activation's formula wants to know of one side."""
+    found = activation.statistics(variance)
+    if isinstance(found, dict):
+        found = {name: value for name, value in found.items() if name != "slope"}  # for tangent kernels only
+    return found
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def piecewise_dual(
+    first_form: tuple[float, float], second_form: tuple[float, float], cross: bool, terms: Sum, first: Any, second: Any
+) -> Float[Array, "..."]:
+    """E[(a |z| + b z)(a' |z'| + b' z')]: the mixed terms are odd, so they vanish."""
+    first, second = _align(cross, first, second)
+    k = _like_statistics(add_up(cross, terms), first, second)
+    (a1, b1), (a2, b2) = first_form, second_form
+    return a1 * a2 * nn.Abs().dual(k, first, second) + b1 * b2 * k
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def hermite(expression: Expression, order: int, mean: Any, variance: Any, scalars: Any) -> dict[str, Any]:
+    """Coefficients of a function of one Gaussian variable in normalised Hermite polynomials; see `nn.Elementwise`."""
+    norm, inverse = norm_and_inverse(variance)
+    nodes, projection, weights = _rule(order, str(variance.dtype))
+    z = nodes.reshape(-1, 1) * norm + (0 if mean is None else mean)
+    values = jnp.broadcast_to(evaluate(expression, (z,), scalars, z), z.shape)
+    return {"inverse": inverse, "value": _coefficients(values, projection, weights)}
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def mehler(same_function: bool, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
+    """E[phi(z) psi(z')] from Hermite coefficients.
+
+    What a truncated series leaves out is known for a function with itself; for two functions it is dropped.
+    """
+    first, second = _align(cross, first, second)
+    k = _like_statistics(add_up(cross, terms), first["inverse"], second["inverse"])
+    c = jnp.clip(k * (first["inverse"] * second["inverse"]), -1, 1)
+    kept = slice(None) if same_function else slice(0, -2)
+    return power_series(c, first["value"][kept], second["value"][kept])
+
+
+@jax.custom_vjp
+def power_series(c: Any, first: Any, second: Any) -> Float[Array, "..."]:
+    """sum_j a_j b_j c^j, with coefficients along the first axis.
+
+    Its derivative is a loop of its own. Differentiated term by term and compiled into one function with what comes
+    before and after, every term would recompute the ones before it, and those of earlier steps of a program.
+    """
+    return _power_series(c, first, second)
+
+
+def _series_forward(c: Any, first: Any, second: Any) -> Any:
+    return _power_series(c, first, second), (c, first, second)
+
+
+def _series_backward(kept: Any, g: Any) -> Any:
+    c, first, second = kept
+
+    def step(carry, pair):
+        power, before, number, slope = carry  # c^j, c^(j-1), j, d/dc so far
+        a, b = pair
+        slope = slope + number * before * a * b
+        weighted = g * power
+        found = _sum_to(weighted * b, a.shape), _sum_to(weighted * a, b.shape)
+        return (power * c, power, number + 1, slope), found
+
+    one = jnp.ones_like(c)
+    start = (one, jnp.zeros_like(c), jnp.zeros((), c.dtype), jnp.zeros_like(c))
+    (_, _, _, slope), (first_bar, second_bar) = jax.lax.scan(step, start, (first, second))
+    return g * slope, first_bar, second_bar
+
+
+def _sum_to(values: Any, shape: tuple[int, ...]) -> Any:
+    """Add up what broadcasting had repeated."""
+    axes = tuple(axis for axis, (size, wanted) in enumerate(zip(values.shape, shape, strict=True)) if size != wanted)
+    return jnp.sum(values, axis=axes, keepdims=True)
+
+
+power_series.defvjp(_series_forward, _series_backward)
+
+
+@jax.jit
+def mean_and_slope(coefficients: dict[str, Any]) -> tuple[Any, Any]:
+    """E[phi] and E[phi'] from Hermite coefficients."""
+    return coefficients["value"][0], coefficients["value"][1] * coefficients["inverse"]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def joint(
+    expression1: Expression,
+    expression2: Expression | None,
+    picks: tuple[tuple[int, ...], tuple[int, ...]],
+    settings: tuple[int, bool, bool],
+    cross: bool,
+    shape_like: Any,
+    means: Any,
+    covariances: Any,
+    scalars1: Any,
+    scalars2: Any,
+) -> Float[Array, "replicates ..."]:
+    """E[phi(Z) psi(Z)] for a Gaussian vector Z, once per replicate of the rule.
+
+    Args:
+        expression1: phi.
+        expression2: psi, or None for one.
+        picks: which entries of Z are the arguments of phi and of psi.
+        settings: samples of quasi-Monte Carlo; whether to use the coarse rule; whether every replicate is wanted.
+        cross: whether pairs are meant, or each row with itself.
+        shape_like: an array of the shape of the result.
+        means: the mean of every entry of Z: an array, or None for zero.
+        covariances: by row and column, its lower triangle as arrays; None for zero.
+        scalars1: parameters of phi, per row of side 1.
+        scalars2: parameters of psi, per row of side 2.
+    """
+    dtype = shape_like.dtype
+    dimensions = len(means)
+    samples, coarse, replicated = settings
+    nodes, weights, _ = rule(dimensions, samples, coarse=coarse)
+    factor = _semidefinite_factor(covariances, shape_like)
+    scalars1, scalars2 = _align(cross, scalars1, scalars2)
+    if not replicated:
+        nodes = nodes.reshape(1, -1, dimensions)
+        weights = np.tile(weights, nodes.shape[1] // len(weights))
+        weights = weights / weights.sum()
+    size = max(1, min(nodes.shape[1], CHUNK_NUMBERS // max(1, shape_like.size)))
+    missing = -nodes.shape[1] % size
+    nodes = np.concatenate([nodes, np.zeros((len(nodes), missing, dimensions))], axis=1)
+    weights = np.concatenate([weights, np.zeros(missing)])
+    chunks = jnp.asarray(nodes.reshape(len(nodes), -1, size, dimensions), dtype)
+    chunk_weights = jnp.asarray(weights.reshape(-1, size), dtype)
+
+    @jax.checkpoint
+    def contribution(u, w):
+        z = jnp.tensordot(u, factor, axes=([1], [0]))  # (size, dimensions, ...)
+        arguments = [z[:, i] + (0 if means[i] is None else means[i]) for i in range(dimensions)]
+        values = evaluate(expression1, [arguments[i] for i in picks[0]], scalars1, arguments[0])
+        if expression2 is not None:
+            values = values * evaluate(expression2, [arguments[i] for i in picks[1]], scalars2, arguments[0])
+        values = jnp.broadcast_to(values, arguments[0].shape)
+        return jnp.tensordot(w, values, 1)
+
+    def one(replicate):
+        def step(so_far, chunk):
+            return so_far + contribution(*chunk), None
+
+        return jax.lax.scan(step, jnp.zeros_like(shape_like), (replicate, chunk_weights))[0]
+
+    return jax.lax.map(one, chunks)
+
+
+def _semidefinite_factor(covariances: Any, like: Any) -> Float[Array, "d d ..."]:
+    """Columns of a lower-triangular factor of covariance matrices that may be singular: (column, row, ...)."""
+    size = len(covariances)
+    zero = jnp.zeros_like(like)
+
+    def entry(i: int, j: int) -> Any:
+        value = covariances[max(i, j)][min(i, j)]
+        return zero if value is None else jnp.broadcast_to(value, like.shape)
+
+    columns: list[Any] = []
+    for j in range(size):
+        column = jnp.stack([entry(i, j) if i >= j else zero for i in range(size)])
+        for known in columns:
+            column = column - known * known[j]
+        # what rounding leaves of a variable that depends on the earlier ones is nothing
+        is_new = column[j] > 1e3 * jnp.finfo(like.dtype).eps * entry(j, j)
+        root = jnp.sqrt(jnp.where(is_new, column[j], 1))
+        below = np.arange(size).reshape(-1, *(1,) * like.ndim) >= j
+        columns.append(jnp.where(below & is_new, column / root, 0))
+    return jnp.stack(columns)

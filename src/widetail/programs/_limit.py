@@ -1,0 +1,548 @@
+"""The infinite-width limit of a program: means and covariances of its variables, by induction.
+
+Two products with one matrix have the covariance var E[h h'], products with different matrices none, linear
+combinations are bilinear (appendix A of the paper; Yang, 2019). Only what the readout needs is computed, once.
+"""
+
+import dataclasses
+from collections.abc import Callable, Generator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from widetail.programs import _integrals as integrals
+from widetail.programs._expressions import Atom, Decomposition, Part, evaluate
+from widetail.programs._functions import apply_function, piecewise_linear
+from widetail.programs._integrals import Sum
+from widetail.programs._statements import (
+    Average,
+    BiasVector,
+    Constant,
+    InputProduct,
+    LinComb,
+    MatMul,
+    Nonlin,
+    Presence,
+    ScalarFunction,
+)
+
+Steps = Generator[Any, Any, Any]
+
+# Longer sums are computed in pieces: every number of terms is compiled once.
+MOST_TERMS = 12
+
+
+@dataclasses.dataclass
+class Side:
+    """One side of a kernel evaluation.
+
+    Attributes:
+        x: inputs (n, positions, features).
+        present: flags (n, positions), or None.
+        known: what has been found for each row by itself, by name.
+    """
+
+    x: Any
+    present: Any
+    known: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Accuracy:
+    """How one expectation was computed, and how well.
+
+    Attributes:
+        variables: names of the two variables whose product it is of.
+        dimensions: of the integral.
+        method: "quadrature" or "quasi-Monte Carlo".
+        error: largest estimated error over all pairs: a standard error for quasi-Monte Carlo, the difference to a rule
+            with fewer nodes for quadrature.
+        size: largest value over all pairs.
+    """
+
+    variables: tuple[str, str]
+    dimensions: int
+    method: str
+    error: float
+    size: float
+
+
+@dataclasses.dataclass
+class Log:
+    """Where errors of integrals over several variables are written down.
+
+    Attributes:
+        entries: what was found.
+        compare: whether quadrature is compared with a coarser rule too; quasi-Monte Carlo has its errors for free.
+    """
+
+    compare: bool
+    entries: list[Accuracy] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Accuracy of integrals without a closed form.
+
+    Attributes:
+        order: Hermite polynomials for functions of one variable.
+        samples: points of quasi-Monte Carlo.
+    """
+
+    order: int = 64
+    samples: int = 8192
+
+
+class Limit:
+    """Covariances between variables on two sides, or (`same`) of each row with itself."""
+
+    def __init__(
+        self,
+        programs: tuple[Decomposition, Decomposition],
+        variances: dict[str, Any],
+        sides: tuple[Side, Side],
+        options: Options,
+        *,
+        same: bool,
+        log: Log | None = None,
+    ):
+        self.programs = programs
+        self.graphs = (programs[0].graph, programs[1].graph)
+        self.sides = sides
+        self.options = options
+        self.same = same
+        self.log = log
+        self.dtype = sides[0].x.dtype
+        self.shape = (len(sides[0].x),) if same else (len(sides[0].x), len(sides[1].x))
+        self.variances = {name: _cast(value, self.dtype) for name, value in variances.items()}
+        self.asked: set[tuple[int, int]] = set()  # pairs of arguments of functions
+        self.covariances: dict[tuple[int, int], Sum | None] = {}
+        self.moments: dict[tuple[int, int], Sum | None] = {}
+        self.products: dict[tuple[str, str], Sum | None] = {}
+        self.grams: dict[tuple[Any, ...], Any] = {}
+        self.uses = tuple(_count_uses(graph) for graph in self.graphs)
+
+    def readout(self) -> Any:
+        """The kernel: E[h h'] of the programs' outputs, an array."""
+        found = self.run(self.moment(self.graphs[0].output, self.graphs[1].output))
+        return self.array(found)
+
+    @staticmethod
+    def run(steps: Steps) -> Any:
+        """Carry out steps that ask for other steps: recursion without Python's limit on its depth."""
+        stack, value = [steps], None
+        while stack:
+            try:
+                stack.append(stack[-1].send(value))
+                value = None
+            except StopIteration as end:
+                stack.pop()
+                value = end.value
+        return value
+
+    def array(self, terms: Sum | None) -> Any:
+        """A sum as an array, one entry per pair."""
+        return integrals.total(not self.same, self.shape, str(self.dtype), terms or ())
+
+    # Pairs of G-variables.
+
+    def covariance(self, a: int, b: int) -> Steps:
+        """Cov(a, b'), a sum."""
+        if self.same and a > b:
+            a, b = b, a
+        key = (a, b)
+        if key in self.covariances:
+            return self.covariances[key]
+        first, second = self.graphs[0].lines[a], self.graphs[1].lines[b]
+        one, other = first.statement, second.statement
+        found: Sum | None = None
+        if not first.roots & second.roots:
+            pass
+        elif isinstance(one, LinComb):
+            terms: list[Any] = []
+            for term in one.terms:
+                part = yield self.covariance(term.variable, b)
+                rows = yield self._factors(0, () if term.scalar is None else (term.scalar,))
+                if part and rows is not None:
+                    terms += _scaled(part, term.number, rows1=rows)
+            found = self._collapse(terms, shared=self.uses[0][a] > 1)
+        elif isinstance(other, LinComb):
+            terms = []
+            for term in other.terms:
+                part = yield self.covariance(a, term.variable)
+                rows = yield self._factors(1, () if term.scalar is None else (term.scalar,))
+                if part and rows is not None:
+                    terms += _scaled(part, term.number, rows2=rows)
+            found = self._collapse(terms, shared=self.uses[1][b] > 1)
+        elif isinstance(one, MatMul) and isinstance(other, MatMul):
+            part = yield self.moment(one.vector, other.vector)
+            found = tuple(_scaled(part, 1.0, numbers=(self.variances[one.matrix],))) if part else None
+        elif isinstance(one, InputProduct) and isinstance(other, InputProduct):
+            found = self._inputs(one, other)
+        elif isinstance(one, BiasVector):
+            found = (((self.variances[one.bias],), (), (), None),)
+        self.covariances[key] = found
+        return found
+
+    def _inputs(self, one: InputProduct, other: InputProduct) -> Sum:
+        var = self.variances[one.matrix]
+        is_vector = np.ndim(var) == 1
+        key = (one.position, other.position, one.matrix if is_vector else None)
+        if key not in self.grams:
+            x1, x2 = self.sides[0].x, self.sides[1].x
+            weights = var if is_vector else None
+            self.grams[key] = integrals.gram(not self.same, x1, x2, one.position, other.position, weights)
+        return ((() if is_vector else (var,), (), (), self.grams[key]),)
+
+    # Pairs of vectors of any kind.
+
+    def moment(self, a: int, b: int) -> Steps:
+        """E[a b'], a sum."""
+        if self.same and a > b:
+            a, b = b, a
+        key = (a, b)
+        if key in self.moments:
+            return self.moments[key]
+        terms: list[Any] = []
+        for part1 in self.programs[0].parts(a):
+            for part2 in self.programs[1].parts(b):
+                rows1, rows2 = (yield self._factors(0, part1.scalars)), (yield self._factors(1, part2.scalars))
+                if rows1 is None or rows2 is None:
+                    continue
+                found = yield self._product(part1, part2)
+                if found:
+                    terms += _scaled(found, part1.number * part2.number, rows1=rows1, rows2=rows2)
+        shared = self.uses[0][a] > 1 or self.uses[1][b] > 1
+        self.moments[key] = self._collapse(terms, shared=shared)
+        return self.moments[key]
+
+    def _product(self, part1: Part, part2: Part) -> Steps:
+        """E[u v'] for two atoms, or an atom and a constant, or two constants."""
+        atom1, atom2 = part1.atom, part2.atom
+        if atom1 is None and atom2 is None:
+            return (((), (), (), None),)
+        if atom2 is None:
+            assert atom1 is not None
+            mean, _ = yield self.mean_and_slope(0, atom1)
+            return None if mean is None else (((), (mean,), (), None),)
+        if atom1 is None:
+            mean, _ = yield self.mean_and_slope(1, atom2)
+            return None if mean is None else (((), (), (mean,), None),)
+        key = (atom1.key, atom2.key)
+        if self.same and (atom2.key, atom1.key) in self.products:
+            return self.products[atom2.key, atom1.key]
+        if key not in self.products:
+            if len(atom1.gaussians) <= 1 and len(atom2.gaussians) <= 1:
+                self.products[key] = yield self._pair(atom1, atom2)
+            else:
+                self.products[key] = yield self._joint(atom1, atom2)
+        return self.products[key]
+
+    def _pair(self, atom1: Atom, atom2: Atom) -> Steps:
+        """E[phi(z) psi(z')] of one variable each."""
+        k = None
+        if atom1.gaussians and atom2.gaussians:
+            self._ask(atom1.gaussians[0], atom2.gaussians[0])
+            k = yield self.covariance(atom1.gaussians[0], atom2.gaussians[0])
+        if atom1.is_gaussian or atom2.is_gaussian or k is None:
+            # E[phi psi'] = E[phi] E[psi] + k12 E[phi'] E[psi'] + ..., where one of them has no more terms
+            mean1, slope1 = yield self.mean_and_slope(0, atom1)
+            mean2, slope2 = yield self.mean_and_slope(1, atom2)
+            terms: list[Any] = []
+            if mean1 is not None and mean2 is not None:
+                terms.append(((), (mean1,), (mean2,), None))
+            if k:
+                rows1, rows2 = (() if slope is None else (slope,) for slope in (slope1, slope2))
+                terms += _scaled(k, 1.0, rows1=rows1, rows2=rows2)
+            return tuple(terms) or None
+        activation1, activation2 = atom1.activation, atom2.activation
+        centred = (yield self.mean(0, atom1.gaussians[0])) is None and (yield self.mean(1, atom2.gaussians[0])) is None
+        cross = not self.same
+        if centred and activation1 is not None and activation1 == activation2:
+            first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
+            if self.same and atom1.key == atom2.key:
+                block = integrals.dual_at_equal(activation1, (yield self.variance(0, atom1.gaussians[0])))
+            else:
+                block = integrals.dual(activation1, cross, k, first, second)
+            return (((), (), (), block),)
+        forms = piecewise_linear(activation1), piecewise_linear(activation2)
+        if centred and forms[0] and forms[1]:
+            first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
+            return (((), (), (), integrals.piecewise_dual(*forms, cross, k, first, second)),)
+        first, second = (yield self.hermite(0, atom1)), (yield self.hermite(1, atom2))
+        block = integrals.mehler(atom1.expression == atom2.expression, cross, k, first, second)
+        return (((), (), (), block),)
+
+    def _joint(self, atom1: Atom, atom2: Atom) -> Steps:
+        """E[phi(z1, z2, ...) psi(z1', z2', ...)] of several variables."""
+        known: dict[tuple[int, int], Any] = {}
+        if self.same:
+            variables = [(0, g) for g in sorted({*atom1.gaussians, *atom2.gaussians})]
+            picks = tuple(tuple(variables.index((0, g)) for g in atom.gaussians) for atom in (atom1, atom2))
+        else:
+            variables = [(0, g) for g in atom1.gaussians] + [(1, g) for g in atom2.gaussians]
+            picks = tuple(range(len(atom1.gaussians))), tuple(range(len(atom1.gaussians), len(variables)))
+        is_linked = self.same
+        for i, (side_i, g) in enumerate(variables):
+            for j, (side_j, other) in enumerate(variables[: i + 1]):
+                if side_i == side_j:
+                    self._ask(g, other)
+                    value = yield self.row_covariance(side_i, g, other)
+                    known[i, j] = value if value is None else self._expand(side_i, value)
+                else:
+                    self._ask(other, g)
+                    terms = yield self.covariance(other, g)
+                    is_linked |= terms is not None
+                    known[i, j] = self.array(terms) if terms else None
+        if not is_linked:
+            mean1, _ = yield self.mean_and_slope(0, atom1)
+            mean2, _ = yield self.mean_and_slope(1, atom2)
+            return None if mean1 is None or mean2 is None else (((), (mean1,), (mean2,), None),)
+        means = []
+        for side, g in variables:
+            mean = yield self.mean(side, g)
+            means.append(None if mean is None else self._expand(side, mean))
+        scalars1, scalars2 = (yield self._parameters(0, atom1)), (yield self._parameters(1, atom2))
+        covariances = [[known[i, j] for j in range(i + 1)] for i in range(len(variables))]
+        block = self._integrate(atom1, atom2, picks, means, covariances, scalars1, scalars2)
+        return (((), (), (), block),)
+
+    def _integrate(self, atom1, atom2, picks, means, covariances, scalars1, scalars2) -> Any:
+        expression2 = None if atom2 is None else atom2.expression
+        like = jnp.zeros(self.shape, self.dtype)
+
+        def integral(coarse: bool, replicated: bool) -> Any:
+            settings = (self.options.samples, coarse, replicated)
+            return integrals.joint(
+                atom1.expression,
+                expression2,
+                picks,
+                settings,
+                not self.same,
+                like,
+                means,
+                covariances,
+                scalars1,
+                scalars2,
+            )
+
+        is_sampled = len(means) > integrals.most_dimensions()
+        if self.log is None or not (is_sampled or self.log.compare):
+            return integral(False, False)[0]
+        replicates = np.asarray(integral(False, True))
+        values = replicates.mean(axis=0)
+        rule = integrals.rule(len(means), self.options.samples)
+        if is_sampled:
+            errors = replicates.std(axis=0, ddof=1) / np.sqrt(len(replicates))
+        else:
+            errors = np.abs(np.asarray(integral(True, False)[0]) - values)
+        names = self._name(0, atom1), "1" if atom2 is None else self._name(1, atom2)
+        self.log.entries.append(
+            Accuracy(names, len(means), rule.method, float(errors.max()), float(np.abs(values).max()))
+        )
+        return jnp.asarray(values)
+
+    def _name(self, side: int, atom: Atom) -> str:
+        return self.graphs[side].lines[int(atom.key.rstrip("+"))].name
+
+    def _ask(self, a: int, b: int) -> None:
+        if self.graphs[0].lines[a].roots & self.graphs[1].lines[b].roots:
+            self.asked.add((min(a, b), max(a, b)) if self.same else (a, b))
+
+    def _expand(self, side: int, value: Any) -> Any:
+        return value if self.same else value[:, None] if side == 0 else value[None, :]
+
+    def _collapse(self, terms: list[Any], *, shared: bool) -> Sum | None:
+        """A sum that is used several times, or has many terms, becomes one array."""
+        if not terms:
+            return None
+        if not shared and len(terms) <= MOST_TERMS:
+            return tuple(terms)
+        while len(terms) > 1:
+            pieces = [terms[start : start + MOST_TERMS] for start in range(0, len(terms), MOST_TERMS)]
+            terms = [((), (), (), self.array(tuple(piece))) for piece in pieces]
+        return tuple(terms)
+
+    # One side by itself. In the other mode these are looked up: each row with itself is done first.
+
+    def _row(self, side: int, key: str, make: Callable[[], Steps], ask: Callable[["Limit"], Steps]) -> Steps:
+        known = self.sides[side].known
+        if key not in known:
+            if self.same:
+                known[key] = yield make()
+            else:  # two inputs may ask for what neither needs for itself: means, where they turn out independent
+                alone = self._alone(side)
+                known[key] = alone.run(ask(alone))
+        return known[key]
+
+    def _alone(self, side: int) -> "Limit":
+        """The limit of one side, each row with itself."""
+        one = self.sides[side]
+        programs = (self.programs[side], self.programs[side])
+        return Limit(programs, self.variances, (one, one), self.options, same=True, log=self.log)
+
+    def variance(self, side: int, g: int) -> Steps:
+        """Var(g) per row."""
+
+        def make() -> Steps:
+            return self.array((yield self.covariance(g, g)))
+
+        return (yield self._row(side, f"variance {g}", make, lambda limit: limit.variance(0, g)))
+
+    def row_covariance(self, side: int, a: int, b: int) -> Steps:
+        """Cov(a, b) per row; None where it is zero for all programs of this shape."""
+        a, b = sorted((a, b))
+
+        def make() -> Steps:
+            found = yield self.covariance(a, b)
+            return None if found is None else self.array(found)
+
+        return (yield self._row(side, f"covariance {a} {b}", make, lambda limit: limit.row_covariance(0, a, b)))
+
+    def mean(self, side: int, g: int) -> Steps:
+        """E[g] per row, or None for zero."""
+
+        def make() -> Steps:
+            statement = self.graphs[side].lines[g].statement
+            if isinstance(statement, Constant):
+                return jnp.full(self.shape, statement.value, self.dtype) if statement.value else None
+            if not isinstance(statement, LinComb):
+                return None
+            terms = []
+            for term in statement.terms:
+                part = yield self.mean(side, term.variable)
+                rows = yield self._factors(side, () if term.scalar is None else (term.scalar,))
+                if part is not None and rows is not None:
+                    terms.append(((_number(term.number, self.dtype),), (part, *rows), (), None))
+            return self.array(tuple(terms)) if terms else None
+
+        return (yield self._row(side, f"mean {g}", make, lambda limit: limit.mean(0, g)))
+
+    def _factors(self, side: int, indices: tuple[int, ...]) -> Steps:
+        """The values of scalars; None when one of them is zero, so that what they multiply vanishes."""
+        found = []
+        for index in indices:
+            found.append((yield self.scalar(side, index)))
+        return None if any(value is None for value in found) else tuple(found)
+
+    def _parameters(self, side: int, atom: Atom) -> Steps:
+        """The values of the scalars that an atom has as parameters."""
+        found = []
+        for index in atom.scalars:
+            found.append((yield self.scalar(side, index)))
+        return tuple(self._or_zeros(value) for value in found)
+
+    def _or_zeros(self, value: Any) -> Any:
+        return jnp.zeros(self.shape[:1], self.dtype) if value is None else value
+
+    def scalar(self, side: int, index: int) -> Steps:
+        """The value of a scalar per row; None where it is zero whatever the inputs are."""
+
+        def make() -> Steps:
+            statement = self.graphs[side].lines[index].statement
+            if isinstance(statement, Presence):
+                return self.sides[side].present[:, statement.position]
+            if isinstance(statement, ScalarFunction):
+                arguments = []
+                for argument in statement.arguments:
+                    arguments.append(self._or_zeros((yield self.scalar(side, argument))))
+                return apply_function(statement.fn, tuple(arguments))
+            assert isinstance(statement, Average)
+            found = yield self._average(side, statement.vector)
+            return None if found is None else self.array(found)
+
+        return (yield self._row(side, f"scalar {index}", make, lambda limit: limit.scalar(0, index)))
+
+    def _average(self, side: int, vector: int) -> Steps:
+        """E[h] per row, a sum."""
+        statement = self.graphs[side].lines[vector].statement
+        if isinstance(statement, Nonlin):
+            kinds = [self.graphs[side].lines[argument].kind for argument in statement.arguments]
+            if statement.fn is jnp.multiply and "S" not in kinds:
+                return (yield self.moment(*statement.arguments))
+            if statement.fn is jnp.square:
+                return (yield self.moment(statement.arguments[0], statement.arguments[0]))
+        terms: list[Any] = []
+        for part in self.programs[side].parts(vector):
+            rows = yield self._factors(side, part.scalars)
+            mean = () if part.atom is None else ((yield self.mean_and_slope(side, part.atom))[0],)
+            if rows is not None and not any(value is None for value in mean):
+                terms.append(((_number(part.number, self.dtype),), (*rows, *mean), (), None))
+        return tuple(terms) or None
+
+    def mean_and_slope(self, side: int, atom: Atom) -> Steps:
+        """E[phi] and E[phi'] per row; the mean is None for zero, the slope for one."""
+        if atom.is_gaussian:
+            return (yield self.mean(side, atom.gaussians[0])), None
+
+        def make() -> Steps:
+            if len(atom.gaussians) > 1:
+                return (yield self._joint_mean(side, atom)), None
+            if not atom.gaussians:
+                like = jnp.zeros(self.shape, self.dtype)
+                return evaluate(atom.expression, (), (yield self._parameters(side, atom)), like), None
+            g = atom.gaussians[0]
+            form = piecewise_linear(atom.activation)
+            if form and (yield self.mean(side, g)) is None:
+                norm, _ = yield self.statistics(side, atom)
+                flat = jnp.full(self.shape, form[1], self.dtype)
+                return (form[0] * np.sqrt(2 / np.pi)).astype(self.dtype) * norm, flat
+            return integrals.mean_and_slope((yield self.hermite(side, atom)))
+
+        ask: Callable[[Limit], Steps] = lambda limit: limit.mean_and_slope(0, atom)  # noqa: E731
+        return (yield self._row(side, f"mean and slope {atom.key}", make, ask))
+
+    def _joint_mean(self, side: int, atom: Atom) -> Steps:
+        covariances, means = [], []
+        for i, g in enumerate(atom.gaussians):
+            row = []
+            for other in atom.gaussians[: i + 1]:
+                row.append((yield self.row_covariance(side, g, other)))
+            covariances.append(row)
+            means.append((yield self.mean(side, g)))
+        picks = tuple(range(len(means))), ()
+        scalars = yield self._parameters(side, atom)
+        return self._integrate(atom, None, picks, means, covariances, scalars, ())
+
+    def statistics(self, side: int, atom: Atom) -> Steps:
+        """What the closed form of an activation wants to know of each row."""
+
+        def make() -> Steps:
+            return integrals.dual_statistics(atom.activation, (yield self.variance(side, atom.gaussians[0])))
+
+        return (yield self._row(side, f"statistics {atom.key}", make, lambda limit: limit.statistics(0, atom)))
+
+    def hermite(self, side: int, atom: Atom) -> Steps:
+        """Hermite coefficients of a function of one variable, per row."""
+
+        def make() -> Steps:
+            g = atom.gaussians[0]
+            variance, mean = (yield self.variance(side, g)), (yield self.mean(side, g))
+            scalars = yield self._parameters(side, atom)
+            return integrals.hermite(atom.expression, self.options.order, mean, variance, scalars)
+
+        return (yield self._row(side, f"hermite {atom.key}", make, lambda limit: limit.hermite(0, atom)))
+
+
+def _scaled(terms: Sum, number: float, *, numbers: tuple = (), rows1: tuple = (), rows2: tuple = ()) -> list[Any]:
+    if number != 1.0:
+        numbers = (*numbers, number)
+    return [(a + numbers, b + rows1, c + rows2, block) for a, b, c, block in terms]
+
+
+def _number(value: float, dtype: Any) -> Any:
+    return np.asarray(value, dtype)
+
+
+def _cast(value: Any, dtype: Any) -> Any:
+    """A variance in the precision of the inputs; traced ones stay traced."""
+    return jnp.asarray(value, dtype) if isinstance(value, jnp.ndarray) else np.asarray(value, dtype)
+
+
+def _count_uses(graph: Any) -> list[int]:
+    uses = [0] * len(graph.lines)
+    for index in graph.needed():
+        for used in graph.used_by(graph.lines[index].statement):
+            uses[used] += 1
+    return uses

@@ -1,0 +1,470 @@
+"""Programs as kernels."""
+
+import dataclasses
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from widetail._arrays import is_traced
+from widetail._validation import as_parameter, check_variance
+from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
+from widetail.nn._base import Parametrisation
+from widetail.programs._expressions import Decomposition
+from widetail.programs._finite import FiniteProgram
+from widetail.programs._integrals import most_dimensions
+from widetail.programs._language import trace
+from widetail.programs._limit import Accuracy, Limit, Log, Options, Side
+from widetail.programs._source import InputError, ProgramError
+from widetail.programs._statements import Graph, Random
+
+# Inputs that a program is tried on when it is made, to learn which matrices and biases it has.
+PROBES = ((3,), (4, 3), (6, 6, 3))
+# Arrays of a tile that are alive at a time, as a fraction of all that are computed.
+ALIVE = 8
+# Rows of which errors of quasi-Monte Carlo are estimated.
+ROWS_CHECKED = 8
+
+
+class QuasiMonteCarloWarning(UserWarning):
+    """A kernel has the random error of quasi-Monte Carlo; the message says how large."""
+
+
+class Program(Kernel):
+    """A tensor program: made by `programs.program` from a function of `p` and the inputs.
+
+    It is a kernel like any other: `kernel`, `diagonal`, `cost` and `pull_back` work as for networks, and it goes
+    wherever a network does. Calling it with keyword arguments gives the program with other settings.
+
+    Attributes:
+        fn: the function.
+        settings: its keyword arguments, as pairs.
+        masked: whether the last feature of an input says which positions are there; see `pack`.
+        options: accuracy of integrals without a closed form.
+        variances: the variances of its matrices and biases by name: its parameters, what gradients go to.
+        written: the variances as the program itself gives them.
+    """
+
+    fn: Callable[..., Any] = eqx.field(static=True)
+    settings: tuple[tuple[str, Any], ...] = eqx.field(static=True)
+    masked: bool = eqx.field(static=True)
+    options: Options = eqx.field(static=True)
+    variances: dict[str, Any]
+    written: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
+
+    def __call__(self, **settings: Any) -> "Program":
+        """The same program with other settings; its variances are those that the settings give."""
+        return make_program(self.fn, dict(self.settings) | settings, masked=self.masked, options=self.options)
+
+    def with_variances(self, **variances: Any) -> "Program":
+        """The same program with some variances replaced; names as in `variances`.
+
+        Example:
+            >>> from widetail import programs
+            >>> programs.rnn().with_variances(W=2.0).variances["W"]
+            2.0
+        """
+        unknown = sorted(set(variances) - set(self.variances))
+        if unknown:
+            raise ValueError(f"{self} has no variances {unknown}; it has {sorted(self.variances)}.")
+        for name, value in variances.items():
+            check_variance(name, value, may_be_vector=jnp.ndim(self.variances[name]) == 1)
+        changed = self.variances | {name: as_parameter(value) for name, value in variances.items()}
+        return self._replace(variances=changed)
+
+    def bind(self, input_shape: tuple[int, ...]) -> "Program":
+        """The same program with the variances of everything that inputs of this shape need among its parameters.
+
+        A program is tried on small inputs when it is made. If it makes matrices as it goes through the positions of
+        longer inputs, those are not known by then: they keep the variances that are written in the program.
+        """
+        graph = self.graph(tuple(input_shape))
+        written = tuple((name, _hashable(random.var)) for name, random in graph.randoms.items())
+        return self._replace(variances=self.variances_of(graph), written=written)
+
+    def graph(self, input_shape: tuple[int, ...]) -> Graph:
+        """The statements of the program for inputs of one shape."""
+        return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked).graph
+
+    def variances_of(self, graph: Graph) -> dict[str, Any]:
+        """The variances of all matrices and biases of a graph.
+
+        Where a program makes a variance depend on the shape of its inputs, what was written for this shape is scaled
+        as the parameter is scaled against what was written for the shape it was tried on.
+        """
+        found, written = {}, dict(self.written)
+        for name, random in graph.randoms.items():
+            here, there = _hashable(random.var), written.get(name)
+            if name not in self.variances or (here != there and there == 0):
+                found[name] = random.var
+            elif here == there:
+                found[name] = self.variances[name]
+            else:
+                found[name] = self.variances[name] * (np.asarray(here, float) / np.asarray(there, float))
+        return found
+
+    def _replace(self, **changes: Any) -> "Program":
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Program)}
+        return Program(**(fields | changes))
+
+    # The interface of a kernel.
+
+    def rows_fn(self, get: Get) -> RowsFn:
+        """Carry each input through the program with itself."""
+
+        def rows(x: Any) -> Rows:
+            program = self._decomposed(x.shape[1:])
+            side = self._side(x, program.graph, {})
+            limit = self._limit((program, program), (side, side), same=True)
+            return Rows(x, side.known, KernelValues(limit.readout()))
+
+        return rows
+
+    def cross_fn(self, get: Get) -> CrossFn:
+        """Carry every pair of inputs through the program."""
+
+        def cross(rows1: Rows, rows2: Rows) -> KernelValues:
+            program1, program2 = (self._decomposed(rows.inputs.shape[1:]) for rows in (rows1, rows2))
+            side1 = self._side(rows1.inputs, program1.graph, rows1.statistics)
+            side2 = self._side(rows2.inputs, program2.graph, rows2.statistics)
+            return KernelValues(self._limit((program1, program2), (side1, side2), same=False).readout())
+
+        return cross
+
+    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
+        """Trace the program for this shape."""
+        try:
+            self.graph(tuple(input_shape))
+        except InputError as error:
+            shape = ", ".join(map(str, input_shape))
+            raise InputError(f"{name} of shape (n, {shape}) does not fit the program {self}: {error}") from None
+
+    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
+        """The covariances that are computed for a pair, some of which are alive at a time."""
+        return max(1, len(self.needed_products(tuple(input_shape))) // ALIVE)
+
+    def needed_covariances(self, input_shape: tuple[int, ...]) -> list[tuple[int, int]]:
+        """The pairs of arguments of functions whose covariance the kernel needs, for inputs of one shape."""
+        return sorted(_dry_run(self.fn, self.settings, tuple(input_shape), self.masked).asked)
+
+    def needed_products(self, input_shape: tuple[int, ...]) -> list[tuple[str, str]]:
+        """The pairs of functions whose expected product the kernel needs."""
+        limit = _dry_run(self.fn, self.settings, tuple(input_shape), self.masked)
+        return sorted(limit.products)
+
+    def accuracy(self, x1: Any, x2: Any = None) -> list[Accuracy]:
+        """Estimated errors of the integrals over several variables, for the first few rows.
+
+        Args:
+            x1: inputs, as in `kernel`; the first 8 rows are used.
+            x2: inputs, or None for `x1` with itself.
+
+        Returns:
+            One entry per expectation that was computed by quadrature in two or more dimensions or by quasi-Monte Carlo.
+            Functions of one variable are not among them: `nn.Elementwise` tabulates their accuracy.
+        """
+        log = Log(compare=True)
+        x1 = np.asarray(x1)[:ROWS_CHECKED]
+        x2 = x1 if x2 is None else np.asarray(x2)[:ROWS_CHECKED]
+        with jax.enable_x64(x1.dtype == np.float64):
+            sides, programs = [], []
+            for x in (jnp.asarray(x1), jnp.asarray(x2)):
+                program = self._decomposed(x.shape[1:])
+                side = self._side(x, program.graph, {})
+                self._limit((program, program), (side, side), same=True, log=log).readout()
+                sides.append(side)
+                programs.append(program)
+            self._limit((programs[0], programs[1]), (sides[0], sides[1]), same=False, log=log).readout()
+        return log.entries
+
+    def kernel(self, x1: Any, x2: Any = None, get: Get = "both", **options: Any) -> KernelValues:
+        """The kernels between the rows of `x1` and of `x2`; see `kernels.Kernel.kernel`.
+
+        Warns:
+            QuasiMonteCarloWarning: an integral has more dimensions than quadrature can do. The message gives the
+                estimated error; more `samples` make it smaller.
+        """
+        if is_traced(self, x1, x2) or not self._may_use_samples(x1):
+            return super().kernel(x1, x2, get, **options)
+        log = Log(compare=False)
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Program)}
+        observed = _Observed(**fields, log=log)
+        values = Kernel.kernel(observed, x1, x2, get, **options)
+        if log.entries:
+            worst = max(log.entries, key=lambda entry: entry.error)
+            dimensions = max(entry.dimensions for entry in log.entries)
+            warnings.warn(
+                f"{self}: expectations over up to {dimensions} variables were computed by quasi-Monte Carlo with "
+                f"{self.options.samples} points. The largest standard error of any of them is {worst.error:.1e} "
+                f"(E[{' '.join(worst.variables)}'], up to {worst.size:.2g}). More points: "
+                f"program.with_options(samples=...).",
+                QuasiMonteCarloWarning,
+                stacklevel=2,
+            )
+        return values
+
+    def _may_use_samples(self, x: Any) -> bool:
+        try:
+            return self.uses_samples(np.shape(x)[1:])
+        except (ValueError, TypeError):  # inputs that do not fit are refused with their name by the evaluation itself
+            return False
+
+    def uses_samples(self, input_shape: tuple[int, ...]) -> bool:
+        """Whether any integral has too many dimensions for quadrature."""
+        program = self._decomposed(tuple(input_shape))
+        lines = program.graph.lines
+        return any(
+            2 * len(lines[index].support) > most_dimensions() and lines[index].kind == "H"
+            for index in program.graph.needed()
+        )
+
+    def with_options(self, *, order: int | None = None, samples: int | None = None) -> "Program":
+        """The same program with another accuracy.
+
+        Args:
+            order: an even number of Hermite polynomials for functions of one variable.
+            samples: points of quasi-Monte Carlo, a power of two.
+        """
+        order = self.options.order if order is None else order
+        samples = self.options.samples if samples is None else samples
+        if not isinstance(order, int) or order < 2 or order % 2:
+            raise ValueError(f"order must be an even integer, at least 2; got {order!r}.")
+        if not isinstance(samples, int) or samples < 64 or samples & (samples - 1):
+            raise ValueError(f"samples must be a power of two, at least 64; got {samples!r}.")
+        return self._replace(options=Options(order, samples))
+
+    def at_width(self, width: int, *, outputs: int = 1, parametrisation: Parametrisation = "ntk") -> FiniteProgram:
+        """The same program, finite.
+
+        Args:
+            width: entries of every vector.
+            outputs: how many functions the readout gives.
+            parametrisation: "ntk" (parameters are standard normal, variances are factors in the forward pass) or
+                "standard" (parameters have their prior variances).
+
+        Example:
+            >>> import jax
+            >>> from widetail import programs
+            >>> f = programs.rnn().at_width(64)
+            >>> params = f.init(jax.random.key(0), (7, 3))
+            >>> f.apply(params, jax.numpy.ones((5, 7, 3))).shape
+            (5, 1)
+        """
+        for name, value in (("width", width), ("outputs", outputs)):
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+        if parametrisation not in ("ntk", "standard"):
+            raise ValueError(f"parametrisation must be 'ntk' or 'standard'; got {parametrisation!r}.")
+        return FiniteProgram(self, int(width), int(outputs), parametrisation)
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={_show(value)}" for name, value in self.settings)
+        return f"{getattr(self.fn, '__name__', 'program')}({settings})"
+
+    def _decomposed(self, input_shape: tuple[int, ...]) -> Decomposition:
+        return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked)
+
+    def _side(self, x: Any, graph: Graph, known: dict[str, Any]) -> Side:
+        return make_side(x, graph, known)
+
+    def _limit(self, programs: Any, sides: Any, *, same: bool, log: Log | None = None) -> Limit:
+        variances = self.variances_of(programs[0].graph) | self.variances_of(programs[1].graph)
+        return Limit(programs, variances, sides, self.options, same=same, log=log or self._log())
+
+    def _log(self) -> Log | None:
+        return None
+
+
+class _Observed(Program):
+    """A program that writes the errors of its integrals down while it is evaluated."""
+
+    log: Log | None = eqx.field(static=True, default=None)
+
+    def _log(self) -> Log | None:
+        return self.log
+
+
+def make_side(x: Any, graph: Graph, known: dict[str, Any]) -> Side:
+    """Inputs (n, *space, features) as the limit wants them."""
+    flat = x.reshape(len(x), -1, x.shape[-1])
+    if not graph.masked:
+        return Side(flat, None, known)
+    return Side(flat[..., :-1], flat[..., -1], known)
+
+
+@functools.lru_cache(maxsize=512)
+def _decomposition(
+    fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], input_shape: tuple[int, ...], masked: bool
+) -> Decomposition:
+    return Decomposition(trace(fn, dict(settings), input_shape, masked))
+
+
+@functools.lru_cache(maxsize=512)
+def _dry_run(
+    fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], input_shape: tuple[int, ...], masked: bool
+) -> Limit:
+    """The limit of one input with itself, without numbers: what is needed."""
+    program = _decomposition(fn, settings, input_shape, masked)
+    found: list[Limit] = []
+
+    def run(x: Any) -> Any:
+        side = make_side(x, program.graph, {})
+        variances = {name: random.var for name, random in program.graph.randoms.items()}
+        limit = Limit((program, program), variances, (side, side), Options(order=2, samples=64), same=True)
+        found.append(limit)
+        return limit.readout()
+
+    jax.eval_shape(run, jax.ShapeDtypeStruct((1, *input_shape), np.float32))
+    return found[0]
+
+
+def _show(value: Any) -> str:
+    return getattr(value, "__name__", None) or repr(value)
+
+
+def _static(name: str, value: Any) -> Any:
+    """A setting that can be compared and hashed."""
+    if is_traced(value):
+        raise ValueError(
+            f"{name} is traced by JAX, but the settings of a program are fixed when it is made. Use "
+            f"program.with_variances(...) for variances that are differentiated."
+        )
+    if isinstance(value, (jax.Array, np.ndarray, list)):
+        value = np.asarray(value)
+        return float(value) if value.ndim == 0 else tuple(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def make_program(
+    fn: Callable[..., Any], settings: dict[str, Any], *, masked: bool = False, options: Options | None = None
+) -> Program:
+    """A program from a function and settings that its keyword arguments accept."""
+    parameters = inspect.signature(fn).parameters
+    free = [name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
+    if len(free) != 2:
+        raise ProgramError(
+            f"a program is a function of p and the inputs, def {getattr(fn, '__name__', 'program')}(p, xs, ...), "
+            f"where everything else has a default; got the arguments {', '.join(parameters)}."
+        )
+    known = {name: parameter.default for name, parameter in parameters.items() if name not in free}
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise ValueError(f"{getattr(fn, '__name__', 'program')} has no settings {unknown}; it has {sorted(known)}.")
+    frozen = tuple((name, _static(name, value)) for name, value in (known | settings).items())
+    try:
+        hash(frozen)
+    except TypeError as error:
+        raise ValueError(f"the settings of a program must be plain values: {error}.") from None
+    randoms = _discover(fn, frozen, masked)
+    variances = {name: as_parameter(_plain(random.var)) for name, random in randoms.items()}
+    written = tuple((name, _hashable(random.var)) for name, random in randoms.items())
+    return Program(fn, frozen, masked, options or Options(), variances, written)
+
+
+def _discover(fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], masked: bool) -> dict[str, Random]:
+    """The matrices and biases that a program makes, from the first kind of input that fits it."""
+    for shape in PROBES:
+        shape = (*shape[:-1], _features(settings, shape[-1]) + masked)
+        try:
+            return _decomposition(fn, settings, shape, masked).graph.randoms
+        except InputError:
+            continue
+        except ProgramError:
+            raise
+        except Exception:  # the function may want other inputs than these; its errors show when it gets its own
+            continue
+    return {}
+
+
+def _features(settings: tuple[tuple[str, Any], ...], default: int) -> int:
+    """As many features as a vector of variances has entries."""
+    return next((len(value) for _, value in settings if isinstance(value, tuple) and len(value) > 1), default)
+
+
+def _hashable(var: Any) -> Any:
+    return tuple(np.asarray(var).tolist()) if np.ndim(var) else float(var)
+
+
+def _plain(var: Any) -> Any:
+    return np.asarray(var, float) if isinstance(var, tuple) else var
+
+
+def program(fn: Any = None, *, masked: bool = False) -> Any:
+    """Turn a function into a tensor program.
+
+    Args:
+        fn: a function of `p` (which makes matrices, biases and the rest) and of one input: `x`, a vector, for
+            data of shape (n, features); a sequence or an image of them, to iterate or to index, for data of shape
+            (n, time, features) or (n, height, width, features). It returns the vector that the readout sees. Further
+            arguments with defaults are settings.
+        masked: the last feature of an input is a flag that says whether a position is there; see `pack`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import numpy as np
+        >>> import widetail as wt
+        >>> @wt.programs.program
+        ... def rnn(p, xs):
+        ...     W, U, b = p.matrix(var=1.6), p.input_matrix(var=0.8), p.bias(var=0.1)
+        ...     h = p.zeros()
+        ...     for x in xs:
+        ...         h = p.nonlin(jnp.tanh, W @ h + U @ x + b)
+        ...     return h
+        >>> rnn.kernel(np.ones((2, 5, 3))).nngp.shape
+        (2, 2)
+    """
+    if fn is None:
+        return functools.partial(program, masked=masked)
+    if not callable(fn):
+        raise ValueError(f"program decorates a function; got {fn!r}.")
+    return make_program(fn, {}, masked=masked)
+
+
+def pack(sequences: Sequence[Any]) -> np.ndarray:
+    """Sequences of unequal length as one array, for programs with `masked=True`.
+
+    Shorter sequences are filled up at the front, so that all of them end at the same position, and a flag is added
+    as the last feature: 1 where the sequence is, 0 where it is filled up.
+
+    Args:
+        sequences: arrays of shape (length, features).
+
+    Returns:
+        An array (n, longest, features + 1).
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail import programs
+        >>> programs.pack([np.ones((1, 2)), np.ones((3, 2))])[0]
+        array([[0., 0., 0.],
+               [0., 0., 0.],
+               [1., 1., 1.]])
+    """
+    arrays = [np.asarray(sequence) for sequence in sequences]
+    if not arrays:
+        raise ValueError("sequences must hold at least one array of shape (length, features); it is empty.")
+    for row, array in enumerate(arrays):
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"sequences[{row}] must have shape (length, features), not empty; got {array.shape}.")
+        if array.shape[1] != arrays[0].shape[1]:
+            raise ValueError(
+                f"sequences must agree in their features: sequences[0] has {arrays[0].shape[1]}, "
+                f"sequences[{row}] has {array.shape[1]}."
+            )
+    dtype = np.result_type(*arrays)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"sequences must be float32 or float64; got {dtype}. Convert them with .astype(float).")
+    packed = np.zeros((len(arrays), max(map(len, arrays)), arrays[0].shape[1] + 1), dtype)
+    for row, array in enumerate(arrays):
+        packed[row, -len(array) :, :-1] = array
+        packed[row, -len(array) :, -1] = 1
+    return packed
