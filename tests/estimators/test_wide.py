@@ -7,7 +7,7 @@ import scipy.stats
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import widetail as wt
 from widetail import nn
@@ -17,8 +17,28 @@ from widetail.finite import DivergenceError
 QUICK = {"net": nn.mlp(1, "relu"), "members": 2, "width": 16, "max_epochs": 60, "batch_size": 64, "learning_rate": 0.05}
 
 
+# Of some fifty checks, each of which compiles a training step for shapes of its own, those that find most.
+QUICK_CHECKS = {
+    "check_dict_unchanged",
+    "check_estimators_nan_inf",
+    "check_estimators_unfitted",
+    "check_fit2d_1sample",
+    "check_methods_subset_invariance",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+}
+
+
+def checks():
+    for model in (wt.WideEnsembleClassifier(**QUICK), wt.WideEnsembleRegressor(**QUICK)):
+        for estimator, check in estimator_checks_generator(model, mark="skip"):
+            name = getattr(check, "func", check).__name__
+            marks = [] if name in QUICK_CHECKS else [pytest.mark.slow]
+            yield pytest.param(estimator, check, marks=marks, id=f"{type(model).__name__}-{name}")
+
+
 @pytest.mark.usefixtures("as_users_call")
-@parametrize_with_checks([wt.WideEnsembleClassifier(**QUICK), wt.WideEnsembleRegressor(**QUICK)])
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

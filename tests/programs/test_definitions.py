@@ -204,6 +204,7 @@ def test_softmax_of_scalars():
     np.testing.assert_allclose(kernel(attend, S), 2 * inner(z, z), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_only_what_the_readout_needs():
     """The last of 260 steps depends on one covariance per step; nothing overflows Python's stack."""
     x = np.random.default_rng(0).normal(size=(2, 260, 1))
