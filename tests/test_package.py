@@ -45,7 +45,7 @@ def modules(package):
     return [f"widetail.{package}", *(f"widetail.{package}.{m.name}" for m in pkgutil.iter_modules([SOURCE / package]))]
 
 
-@pytest.mark.parametrize("package", ["nn", "kernels"])
+@pytest.mark.parametrize("package", ["nn", "kernels", "programs"])
 def test_examples_in_docstrings(package):
     results = [doctest.testmod(importlib.import_module(name)) for name in modules(package)]
     assert sum(result.failed for result in results) == 0

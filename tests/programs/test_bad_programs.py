@@ -214,6 +214,8 @@ def test_arguments_and_settings(as_users_call):
         programs.mlp(fn=nn.Relu)
     with pytest.raises(ValueError, match="with_variances"):
         jax.grad(lambda v: programs.rnn(weight_var=v).kernel(S).nngp.sum())(1.0)
+    with pytest.raises(ValueError, match="no tangent kernel; ask for get='nngp'"):
+        programs.rnn.kernel(S, get="ntk")
     with pytest.raises(ValueError, match="explain needs a program"):
         programs.explain(nn.Relu(), (3,))
 

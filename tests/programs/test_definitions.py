@@ -234,3 +234,17 @@ def test_variances_that_depend_on_the_shape_of_the_inputs():
     np.testing.assert_allclose(kernel(mean_of_products, S), inner(total, total) / 3, rtol=1e-12, atol=1e-14)
     doubled = mean_of_products.with_variances(W=2 * mean_of_products.variances["W"])
     np.testing.assert_allclose(kernel(doubled, S), 2 * inner(total, total) / 3, rtol=1e-12, atol=1e-14)
+
+
+def test_a_graph_convolution_by_hand():
+    """Three nodes in a row, one layer of the error function."""
+    adjacency = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    net = programs.graph_convolution(adjacency=adjacency, depth=1, fn=jax.scipy.special.erf)
+    assert set(net.variances) == {"U", "b"}
+    degrees = np.array([2, 3, 2])
+    smoothed = np.einsum("pq,nqd->npd", (adjacency + np.eye(3)) / np.sqrt(np.outer(degrees, degrees)), S)
+    flat = smoothed.reshape(9, 2)
+    k = 2.0 * inner(flat, flat) + 0.1
+    root = np.sqrt(1 + 2 * np.diagonal(k))
+    each = 2 / np.pi * np.arcsin(2 * k / np.outer(root, root))
+    np.testing.assert_allclose(kernel(net, S), each.reshape(3, 3, 3, 3).mean(axis=(1, 3)), rtol=1e-12)

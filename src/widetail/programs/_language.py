@@ -402,6 +402,10 @@ class Builder:
             isinstance(leaf, (jax.Array, np.ndarray)) for leaf in jax.tree.leaves(fn)
         ):
             raise ProgramError(f"p.nonlin: the parameters of {fn!r} must be plain numbers", place)
+        try:
+            hash(fn)
+        except TypeError:
+            raise ProgramError(f"p.nonlin: {fn!r} cannot be hashed; wrap it in a plain function", place) from None
         for argument in arguments:
             if isinstance(argument, (Input, Inputs)):
                 raise ProgramError(

@@ -144,7 +144,9 @@ class Program(Kernel):
             self.graph(tuple(input_shape))
         except InputError as error:
             shape = ", ".join(map(str, input_shape))
-            raise InputError(f"{name} of shape (n, {shape}) does not fit the program {self}: {error}") from None
+            refused = InputError(f"{name} of shape (n, {shape}) does not fit the program {self}: {error}")
+            refused.place = error.place
+            raise refused from None
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """The covariances that are computed for a pair, some of which are alive at a time."""
@@ -338,10 +340,14 @@ def _static(name: str, value: Any) -> Any:
         )
     if isinstance(value, (jax.Array, np.ndarray, list)):
         value = np.asarray(value)
-        return float(value) if value.ndim == 0 else tuple(value.tolist())
+        return float(value) if value.ndim == 0 else _nested(value.tolist())
     if isinstance(value, np.generic):
         return value.item()
     return value
+
+
+def _nested(value: Any) -> Any:
+    return tuple(map(_nested, value)) if isinstance(value, list) else value
 
 
 def make_program(
@@ -372,7 +378,9 @@ def make_program(
 
 def _discover(fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], masked: bool) -> dict[str, Random]:
     """The matrices and biases that a program makes, from the first kind of input that fits it."""
-    for shape in PROBES:
+    # a matrix among the settings may have a row per position, such as the edges of a graph
+    matrices = [value for _, value in settings if isinstance(value, tuple) and value and isinstance(value[0], tuple)]
+    for shape in (*PROBES, *((len(matrix), 3) for matrix in matrices)):
         shape = (*shape[:-1], _features(settings, shape[-1]) + masked)
         try:
             return _decomposition(fn, settings, shape, masked).graph.randoms
@@ -387,7 +395,8 @@ def _discover(fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], mas
 
 def _features(settings: tuple[tuple[str, Any], ...], default: int) -> int:
     """As many features as a vector of variances has entries."""
-    return next((len(value) for _, value in settings if isinstance(value, tuple) and len(value) > 1), default)
+    vectors = [value for _, value in settings if isinstance(value, tuple) and value and isinstance(value[0], float)]
+    return len(vectors[0]) if vectors else default
 
 
 def _hashable(var: Any) -> Any:
