@@ -145,3 +145,13 @@ def test_bad_input():
         finite.fit_ensemble(NETWORK, SCALES, X, Y + 1, key=jax.random.key(0), loss="cross_entropy")
     with pytest.raises(ValueError, match="scales must be positive"):
         finite.fit_ensemble(NETWORK, [0.0], X, Y, key=jax.random.key(0), loss="cross_entropy")
+
+
+@pytest.mark.parametrize("parametrisation", ["ntk", "standard"])
+def test_no_bias_means_no_parameters(parametrisation):
+    body = nn.Sequential(nn.Dense(weight_var=[1.0, 2.0, 0.5]), nn.Relu())
+    network = finite.ScaledNetwork(body, 4, parametrisation=parametrisation)
+    again = finite.ScaledNetwork(nn.Sequential(nn.Dense(weight_var=[1.0, 2.0, 0.5]), nn.Relu()), 4)
+    assert (network == again) == (parametrisation == "ntk")
+    found = finite.fit_ensemble(network, [1.0], X, X[:, :1], key=jax.random.key(0), max_epochs=1, learning_rate=1e-3)
+    assert set(found.parameters["body"][0]) == {"weight"}

@@ -170,7 +170,7 @@ def member_outputs(network: ScaledNetwork, parameters: Any, scales: Any, x: Any)
     One network and a fixed number of rows at a time, so that memory is bounded and one compiled function serves all.
     """
     x = np.asarray(x, np.float32)
-    rows = _batch_rows(ROWS_AT_ONCE, len(x))
+    rows = ROWS_AT_ONCE  # always as many, so that a row's outputs do not depend on its neighbours, to the last bit
     results = []
     for member, scale in enumerate(np.asarray(scales, np.float32)):
         own = jax.tree.map(lambda leaf, member=member: leaf[member], parameters)
@@ -182,7 +182,7 @@ def member_outputs(network: ScaledNetwork, parameters: Any, scales: Any, x: Any)
     return np.stack(results).astype(np.float64)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnums=0)
 def _outputs(network: ScaledNetwork, parameters: Any, scale: Any, x: Any) -> Any:
     return network.apply(parameters, scale, x)
 
@@ -297,7 +297,7 @@ class _Run:
         return np.array([float(np.mean(row_losses(self.loss, own, y))) for own in f])
 
 
-@functools.partial(jax.jit, static_argnums=4)
+@functools.partial(jax.jit, static_argnums=(0, 4))
 def _init(network: ScaledNetwork, key: Any, numbers: Any, scales: Any, input_shape: tuple[int, ...]) -> Training:
     def one(number: Any, scale: Any) -> Training:
         parameters = network.init(jax.random.fold_in(key, number), input_shape, scale)
@@ -307,7 +307,7 @@ def _init(network: ScaledNetwork, key: Any, numbers: Any, scales: Any, input_sha
     return jax.vmap(one)(numbers, scales)
 
 
-@functools.partial(jax.jit, static_argnums=1)
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _step(
     network: ScaledNetwork, loss: Loss, state: Any, scale: Any, number: Any, rate: Any, x: Any, y: Any, weights: Any,
     key: Any,
@@ -316,7 +316,7 @@ def _step(
     return descend(network, ADAM, loss, "all", state, scale, rate, x, y, weights, own_key)
 
 
-@functools.partial(jax.jit, static_argnums=1)
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _step_together(
     network: ScaledNetwork, loss: Loss, state: Any, scales: Any, numbers: Any, rate: Any, x: Any, y: Any, weights: Any,
     key: Any,

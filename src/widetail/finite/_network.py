@@ -55,6 +55,19 @@ class ScaledNetwork(eqx.Module):
         self.network = body.at_width(width, outputs=outputs, parametrisation=parametrisation)
         self.readout = readout
 
+    # Compiled functions take networks as constants, not as arguments: what is known to be zero, such as the variance
+    # of a bias, decides which parameters there are. Hence equality by value, also of arrays.
+
+    def _identity(self) -> tuple[Any, ...]:
+        leaves, structure = jax.tree.flatten(self)
+        return (structure, *((np.shape(leaf), np.asarray(leaf).tobytes()) for leaf in leaves))
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScaledNetwork) and self._identity() == other._identity()
+
     def init(self, key: PRNGKeyArray, input_shape: tuple[int, ...], scale: Scale) -> Parameters:
         """Draw the parameters of a network of readout variance `scale`, for inputs of shape (n, *input_shape)."""
         parameters = self.network.init(key, input_shape)

@@ -1,5 +1,6 @@
 """Networks at initialisation, and with a readout trained by the exact flow."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -69,7 +70,7 @@ def sample(
     return NetworkDraws(np.asarray(values, np.float64), scales)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnums=0)
 def _outputs(network: ScaledNetwork, keys: Any, scales: Any, x: Any) -> Any:
     return jax.vmap(lambda key, scale: network.apply(network.init(key, x.shape[1:], scale), scale, x))(keys, scales)
 
@@ -140,7 +141,7 @@ def train_readout(
     return NetworkDraws(values if np.ndim(time) else values[0], scales)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnums=0)
 def _features(network: ScaledNetwork, keys: Any, scales: Any, x: Any) -> Any:
     def one(key: Any, scale: Any) -> Any:
         parameters = network.init(key, x.shape[1:], scale)

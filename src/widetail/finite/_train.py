@@ -188,7 +188,7 @@ class _Loop:
         return np.asarray(values), np.asarray(losses)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _start(network: ScaledNetwork, optimiser: Any, layers: Layers, keys: Any, scales: Any, x: Any) -> Any:
     parameters = jax.vmap(lambda key, scale: network.init(key, x.shape[1:], scale))(keys, scales)
     if layers == "all":
@@ -199,7 +199,7 @@ def _start(network: ScaledNetwork, optimiser: Any, layers: Layers, keys: Any, sc
     return parameters if layers == "readout" else None, inputs, Training(trained, jax.vmap(optimiser.init)(trained))
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 8), donate_argnums=3)
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 8), donate_argnums=3)
 def _steps(
     network: ScaledNetwork,
     optimiser: Any,
@@ -223,7 +223,7 @@ def _steps(
     return state, losses[-1]
 
 
-@functools.partial(jax.jit, static_argnums=1)
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _finish(
     network: ScaledNetwork, layers: Layers, parameters: Any, state: Any, scales: Any, x: Any, y: Any, x_new: Any
 ) -> Any:
