@@ -20,10 +20,10 @@ demo: $(READY)  ## the main job, on data that scikit-learn ships
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## all but the slow tests
-	$(BIN)/python -m pytest -n auto -q -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not slow"
 
 test-all: $(READY)  ## every test
-	$(BIN)/python -m pytest -n auto -q
+	$(BIN)/python -m pytest -n auto --dist loadgroup -q
 
 lint: $(READY)  ## formatting, lint, types
 	$(BIN)/ruff format --check .

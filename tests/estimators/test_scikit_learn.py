@@ -17,8 +17,12 @@ from widetail import nn
 NET = nn.mlp(1, "erf")
 QUICK = [
     wt.ScaleMixtureRegressor(net=NET, max_iterations=3),
-    wt.ScaleMixtureRegressor(net=wt.kernels.RBF(), noise="independent", prior=wt.PointMass(1.0), max_iterations=2),
     wt.ScaleMixtureClassifier(net=NET, learn=False),
+]
+SLOW = [
+    wt.ScaleMixtureRegressor(),
+    wt.ScaleMixtureRegressor(net=wt.kernels.RBF(), noise="independent", prior=wt.PointMass(1.0), max_iterations=2),
+    wt.ScaleMixtureClassifier(),
 ]
 
 
@@ -37,10 +41,8 @@ def test_checks_of_scikit_learn(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("as_users_call")
-@parametrize_with_checks(
-    [wt.ScaleMixtureRegressor(), wt.ScaleMixtureClassifier()], expected_failed_checks=not_to_the_last_digit
-)
-def test_checks_of_scikit_learn_with_all_defaults(estimator, check):
+@parametrize_with_checks(SLOW, expected_failed_checks=not_to_the_last_digit)
+def test_checks_of_scikit_learn_with_other_arguments(estimator, check):
     check(estimator)
 
 

@@ -8,6 +8,7 @@ from widetail.experiments import theory
 from widetail.experiments._convergence import fit_rate
 
 matplotlib.use("Agg")
+pytestmark = pytest.mark.xdist_group("theory")  # one process, so that the experiment runs once
 
 
 @pytest.fixture(scope="module")
