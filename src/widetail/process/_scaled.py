@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
+from scipy.linalg.blas import dgemm
 
 from widetail.kernels import Kernel
 from widetail.mixing import ScaledNoiseLikelihood, ScalePosterior, scale_posterior
@@ -138,7 +139,8 @@ class ScaledPosterior(Posterior):
     def _cross(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
         """L^{-1} k(x, x_new), shape (n, m), and the location at x_new."""
         cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)
-        location = cross @ self.weights
+        # scipy's product, not numpy's: the threads of numpy's BLAS would spin through the solve that follows
+        location = dgemm(1.0, cross.T, self.weights, trans_a=1)
         return self.factor.solve_lower(cross.T, overwrite=True), location
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
