@@ -307,7 +307,8 @@ class Limit:
         known: dict[tuple[int, int], Any] = {}
         if self.same:
             variables = [(0, g) for g in sorted({*atom1.gaussians, *atom2.gaussians})]
-            picks = tuple(tuple(variables.index((0, g)) for g in atom.gaussians) for atom in (atom1, atom2))
+            places = {g: place for place, (_, g) in enumerate(variables)}
+            picks = tuple(places[g] for g in atom1.gaussians), tuple(places[g] for g in atom2.gaussians)
         else:
             variables = [(0, g) for g in atom1.gaussians] + [(1, g) for g in atom2.gaussians]
             picks = tuple(range(len(atom1.gaussians))), tuple(range(len(atom1.gaussians), len(variables)))
