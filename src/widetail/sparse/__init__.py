@@ -1,7 +1,9 @@
 """Sparse variational inference: SVGP and SVTP for any likelihood and any prior of the scale."""
 
+from widetail.sparse._counts import CountMixture as CountMixture
 from widetail.sparse._features import Whitening as Whitening
 from widetail.sparse._inducing import choose_inducing as choose_inducing
+from widetail.sparse._model import SparseModel as SparseModel
 from widetail.sparse._natural import Ascent as Ascent
 from widetail.sparse._natural import Sites as Sites
 from widetail.sparse._probabilities import ClassProbabilities as ClassProbabilities

@@ -161,19 +161,19 @@ class Ascent:
             return 0.0
         return float(np.sum(self.sites.precision * q.covariance) + self.sites.spill)
 
-    def spill(self, q: Variational, likelihood: Likelihood, variance: np.ndarray) -> float:
-        """The `spill` of `totals` alone."""
-        return spills(self.rows, q.mean, variance, likelihood, self.nodes(q, likelihood))
-
-    def remember(self, q: Variational, found: Totals) -> Sites:
+    def remember(self, q: Variational, likelihood: Likelihood) -> Sites:
         """The sites of all rows, these and those before, for a later ascent without them."""
-        per_scale = q.law.mean_precision
-        return Sites(
-            per_scale * (q.precision - np.eye(q.mean.shape[1])),
-            per_scale * _times(q.precision, q.mean),
-            self.sites.spill + per_scale * found.spill,
-            self.sites.observations + self.rows.observations,
-        )
+        nodes = self.nodes(q, likelihood)
+        spill = spills(self.rows, q.mean, variances(self.rows, q), likelihood, nodes)
+        observations = self.sites.observations + self.rows.observations
+        return sites_of(q, self.sites.spill + q.law.mean_precision * spill, observations)
+
+
+def sites_of(q: Variational, spill: float, observations: float) -> Sites:
+    """What q says beyond the prior, as Gaussian factors."""
+    per_scale = q.law.mean_precision
+    precision = per_scale * (q.precision - np.eye(q.mean.shape[1]))
+    return Sites(precision, per_scale * _times(q.precision, q.mean), spill, observations)
 
 
 def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:

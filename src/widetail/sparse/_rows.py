@@ -59,7 +59,6 @@ class Rows:
         """How many rows were observed."""
         return float(np.sum(self.counts, dtype=np.float64))
 
-
     def chunks(self, *others: np.ndarray) -> Iterator[tuple[slice, tuple[np.ndarray, ...]]]:
         """Where a chunk lies, and its features, targets, counts and rows of `others`, all of one length."""
         size = chunk_rows(len(self))

@@ -1,7 +1,7 @@
 """q(scale): the variational law of the readout variance, one for all outputs and all points of a draw.
 
-A law for each kind of prior: a point for a `PointMass`, an inverse gamma for an `InverseGamma`, and for any other prior a
-categorical on a grid of logarithms, on which every expectation over the scale is a finite sum.
+A law for each kind of prior: a point for a `PointMass`, an inverse gamma for an `InverseGamma`, and for any other prior
+a categorical on a grid of logarithms, on which every expectation over the scale is a finite sum.
 """
 
 import abc
@@ -188,7 +188,10 @@ class InverseGammaScale(ScaleLaw):
             lambda point: -at(point).objective(fit, quad),
             start,
             method="L-BFGS-B",
-            bounds=[(start[0] - LARGEST_STEP, start[0] + LARGEST_STEP), (start[1] - LARGEST_STEP, start[1] + LARGEST_STEP)],
+            bounds=[
+                (start[0] - LARGEST_STEP, start[0] + LARGEST_STEP),
+                (start[1] - LARGEST_STEP, start[1] + LARGEST_STEP),
+            ],
             options={"ftol": 1e-12, "gtol": 1e-9},
         )
         better = at(found.x)

@@ -12,7 +12,7 @@ from widetail._progress import Progress, reporter
 from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._natural import Ascent, Sites
-from widetail.sparse._rows import Rows, Totals, variances
+from widetail.sparse._rows import Rows, variances
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
@@ -107,9 +107,16 @@ def train(
             state.write(path, identity)
     report(most, most)
     q, likelihood = (state.best_q, state.best_likelihood) if validate else (state.q, state.likelihood)
-    remembered = run.remember(q, likelihood)
+    remembered = Ascent(rows, sites, seed).remember(q, likelihood)
     return SparseFit(
-        q, likelihood, state.bounds, state.stage_rows, state.scores, remembered, state.converged, time.monotonic() - began
+        q,
+        likelihood,
+        state.bounds,
+        state.stage_rows,
+        state.scores,
+        remembered,
+        state.converged,
+        time.monotonic() - began,
     )
 
 
@@ -191,7 +198,9 @@ class _Run:
         variance = variances(ascent.rows, state.q)
         q = ascent.mean_optimum(state.q, state.likelihood, variance)
         q = ascent.law_optimum(q, state.likelihood, variance)
-        likelihood = improved_likelihood(ascent, q, state.likelihood, variance) if self.learn_likelihood else state.likelihood
+        likelihood = (
+            improved_likelihood(ascent, q, state.likelihood, variance) if self.learn_likelihood else state.likelihood
+        )
         bound = ascent.bound(q, likelihood, variance) / ascent.rows.observations
         previous = state.bounds[-1] if state.within else -np.inf
         # covariances that depend on themselves may overshoot: shorter steps then
@@ -224,14 +233,6 @@ class _Run:
             scores=scores,
             converged=bool(has_settled),
         )
-
-    def remember(self, q: Variational, likelihood: Likelihood) -> Sites:
-        """Sites of all rows; the spill costs one more sum over rows, without matrices."""
-        ascent = Ascent(self.rows, self.sites, self.seed)
-        variance = variances(self.rows, q)
-        spill = ascent.spill(q, likelihood, variance)
-        empty = Totals(0.0, np.zeros_like(q.mean), np.zeros((0, 0, 0)), spill)
-        return ascent.remember(q, empty)
 
 
 def likelihood_facts(likelihood: Likelihood) -> dict[str, float]:

@@ -57,7 +57,7 @@ class Variational:
     def divergence(self) -> float:
         r"""KL divergence from the prior, in nats.
 
-        $\frac12\sum_c\{\mathbb E[1/\beta]\,|m_c|^2 + \mathrm{tr} S_c - \log|S_c| - M\} + \mathrm{KL}(q(\beta)\|p(\beta))$
+        $\frac12\sum_c\{\mathbb E[1/\beta]\,|m_c|^2 + \mathrm{tr} S_c - \log|S_c| - M\}$, and the divergence of the law.
         """
         log_diagonal = np.log(np.diagonal(self.root, axis1=1, axis2=2))
         spread = float(np.sum(self.root**2)) - 2 * float(np.sum(log_diagonal)) - self.mean.size
