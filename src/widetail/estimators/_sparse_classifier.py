@@ -16,10 +16,10 @@ from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     """Classification with an infinitely wide network and a likelihood of classes, for data sets of any length.
 
-    Variational inference with inducing inputs: SVGP for a `PointMass` prior of the readout variance, SVTP for an inverse
-    gamma, and any other prior by a categorical on a grid of logarithms. The kernel's hyperparameters are learned first,
-    by the evidence of a Gaussian likelihood on a subset of the rows, and then fixed, as are the inducing inputs: features
-    are computed once, and training is matrix products.
+    Variational inference with inducing inputs: SVGP for a `PointMass` prior of the readout variance, SVTP for an
+    inverse gamma, and any other prior by a categorical on a grid of logarithms. The kernel's hyperparameters are
+    learned first, by the evidence of a Gaussian likelihood on a subset of the rows, and then fixed, as are the inducing
+    inputs: features are computed once, and training is matrix products.
 
     Args:
         net: a network of `widetail.nn` or a kernel; by default one is chosen by evidence for tables, and images

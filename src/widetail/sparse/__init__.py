@@ -1,5 +1,7 @@
 """Sparse variational inference: SVGP and SVTP for any likelihood and any prior of the scale."""
 
+from widetail.sparse._adam import AdamFit as AdamFit
+from widetail.sparse._adam import train_adam as train_adam
 from widetail.sparse._counts import CountMixture as CountMixture
 from widetail.sparse._features import Whitening as Whitening
 from widetail.sparse._inducing import choose_inducing as choose_inducing

@@ -78,8 +78,8 @@ class Ascent:
         r"""One natural-gradient step of means and covariances together.
 
         $S^{-1} \leftarrow (1 - \rho) S^{-1} + \rho\,(I + \sum_x \mathbb E[-\beta \ell''] a_x a_x^\top)$, and
-        $m \leftarrow m + \rho\, S\, \nabla_m / \mathbb E[1/\beta]$ with the new S. With $\rho = 1$ it ends at the optimum
-        when the likelihood is Gaussian.
+        $m \leftarrow m + \rho\, S\, \nabla_m / \mathbb E[1/\beta]$ with the new S. With $\rho = 1$ it ends at the
+        optimum when the likelihood is Gaussian.
         """
         better = self.covariance_step(q, found.curvature, rate)
         precision = q.law.mean_precision

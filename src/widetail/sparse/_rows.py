@@ -1,7 +1,7 @@
 """Passes over rows of cached features: matrix products only, no kernel evaluation.
 
-Rows come in chunks of one shape, the last one filled with rows of no weight, so that each pass is one compiled function.
-Sums over a chunk are in the precision of the features, sums of chunks in float64.
+Rows come in chunks of one shape, the last one filled with rows of no weight, so that each pass is one compiled
+function. Sums over a chunk are in the precision of the features, sums of chunks in float64.
 """
 
 import dataclasses
