@@ -10,7 +10,6 @@ PRIORS = {
     "point": wt.PointMass(1.3),
     "inverse gamma": wt.InverseGamma(2.0, 2.0),
     "log-normal": wt.LogNormal(0.0, 1.0),
-    "burr": wt.BurrXII(2.0, 1.5),
 }
 
 

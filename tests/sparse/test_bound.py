@@ -38,9 +38,7 @@ def test_below_the_evidence_with_fewer_inducing_inputs(prior):
     x = inputs()
     y = sine(x)
     exact = wt.ScaleMixture(KERNEL, prior, wt.ScaledNoise(0.1)).posterior(x, y).log_evidence
-    bounds = [fitted(cached(x, y, x[:count]), prior, sparse.Gaussian(0.1)).bound * len(x) for count in (3, 6, 12)]
-    assert np.all(np.diff(bounds) > 0)
-    assert bounds[-1] < exact
+    assert fitted(cached(x, y, x[:8]), prior, sparse.Gaussian(0.1)).bound * len(x) < exact - 1.0
 
 
 def test_below_the_evidence_at_any_posterior_and_with_noise_outside_of_the_scale(prior):
@@ -84,12 +82,12 @@ def test_divergence_against_simulation(prior):
 
 
 def test_counts_are_repeated_rows():
-    x = inputs(12)
+    x = inputs(20)
     y = sine(x)
-    counts = np.arange(12) % 3 + 1.0
-    again = np.repeat(np.arange(12), counts.astype(int))
-    q = scattered(start(PRIORS["inverse gamma"], 1, 12))
-    none = Sites.none(1, 12)
-    weighted = Ascent(cached(x, y, x, counts=counts), none).bound(q, sparse.Gaussian(0.1))
-    repeated = Ascent(cached(x[again], y[again], x), none).bound(q, sparse.Gaussian(0.1))
+    counts = np.arange(20) % 3 + 1.0
+    again = np.repeat(np.arange(20), counts.astype(int))
+    q = scattered(start(PRIORS["inverse gamma"], 1, 8))
+    none = Sites.none(1, 8)
+    weighted = Ascent(cached(x, y, x[:8], counts=counts), none).bound(q, sparse.Gaussian(0.1))
+    repeated = Ascent(cached(x[again], y[again], x[:8]), none).bound(q, sparse.Gaussian(0.1))
     assert_allclose(weighted, repeated, rtol=1e-9)

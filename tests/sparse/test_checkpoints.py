@@ -17,9 +17,9 @@ from .problems import PRIORS, cached, inputs, start
 
 
 def problem():
-    x = inputs(60)
+    x = inputs(40)
     y = (np.abs(x[:, 0]) * 1.4).astype(np.int64)
-    return cached(x, y, x[:10]), sparse.Categorical(3), start(PRIORS["log-normal"], 3, 10)
+    return cached(x, y, x[:8]), sparse.Categorical(3), start(PRIORS["log-normal"], 3, 8)
 
 
 @pytest.fixture(scope="module")

@@ -38,8 +38,8 @@ def test_a_minibatch_of_all_rows_is_the_full_step():
 def test_adam_climbs_to_the_same_bound(name):
     x = inputs(64)
     y = sine(x)
-    inducing = np.linspace(-2, 2, 6)[:, None]
-    likelihood, q = sparse.Gaussian(0.1), start(PRIORS[name], 1, 6, learn=True)
+    inducing = np.linspace(-2, 2, 8)[:, None]
+    likelihood, q = sparse.Gaussian(0.1), start(PRIORS[name], 1, 8, learn=True)
     natural = train(cached(x, y, inducing), likelihood, q, tolerance=1e-8)
     adam = train_adam(KERNEL, inducing, x, y, likelihood, q, learning_rate=0.05, batch_size=64, epochs=400)
     assert adam.bounds[-1] < natural.bound + 1e-4
@@ -50,8 +50,8 @@ def test_adam_climbs_to_the_same_bound(name):
 def test_trained_inputs_and_kernel_raise_the_bound():
     x = inputs(96)
     y = (np.abs(x[:, 0]) * 1.4).astype(np.int64)
-    inducing = x[:4]
-    likelihood, q = sparse.Categorical(3), start(PRIORS["point"], 3, 4)
+    inducing = x[:8]
+    likelihood, q = sparse.Categorical(3), start(PRIORS["point"], 3, 8)
     fixed = train(cached(x, y, inducing), likelihood, q)
     adam = train_adam(
         KERNEL, inducing, x, y, likelihood, fixed.q, train_inputs=True, train_kernel=True, learning_rate=0.03, epochs=80

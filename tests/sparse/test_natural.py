@@ -15,25 +15,25 @@ from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
 def test_one_step_reaches_the_optimum_of_a_gaussian_likelihood(name):
     x = inputs()
     y = sine(x)
-    rows = cached(x, y, x[:15])
-    ascent = Ascent(rows, Sites.none(1, 15))
+    rows = cached(x, y, x[:8])
+    ascent = Ascent(rows, Sites.none(1, 8))
     likelihood = sparse.Gaussian(0.1)
-    q = scattered(start(PRIORS[name], 1, 15))
+    q = scattered(start(PRIORS[name], 1, 8))
     stepped = ascent.step(q, ascent.totals(q, likelihood, variances(rows, q)), 1.0)
     a = rows.features
-    precision = np.eye(15) + a.T @ a / 0.1
+    precision = np.eye(8) + a.T @ a / 0.1
     assert_allclose(stepped.precision[0], precision, rtol=1e-9, atol=1e-9)
     assert_allclose(stepped.mean[0], np.linalg.solve(precision, a.T @ y[:, 0] / 0.1), rtol=1e-8, atol=1e-9)
 
 
 def problem(kind):
     """Rows of three outputs where they are coupled, of one otherwise, and a posterior away from the optimum."""
-    x = inputs(30)
+    x = inputs(40)
     rng = np.random.default_rng(3)
     likelihood, y = {
-        "categorical": (sparse.Categorical(3), rng.integers(0, 3, 30)),
-        "bernoulli": (sparse.Bernoulli(), rng.integers(0, 2, (30, 1)).astype(float)),
-        "poisson": (sparse.Poisson(), rng.poisson(2.0, (30, 1)).astype(float)),
+        "categorical": (sparse.Categorical(3), rng.integers(0, 3, 40)),
+        "bernoulli": (sparse.Bernoulli(), rng.integers(0, 2, (40, 1)).astype(float)),
+        "poisson": (sparse.Poisson(), rng.poisson(2.0, (40, 1)).astype(float)),
         "student t": (sparse.StudentT(4.0, 0.1), sine(x)),
         "gaussian outside": (sparse.Gaussian(0.1, scaled=False), sine(x)),
     }[kind]
@@ -91,12 +91,12 @@ def test_training_raises_the_bound_and_ends_where_it_is_flat(kind):
 def test_more_rows_in_stages_end_at_the_same_place():
     x = inputs(400)
     y = sine(x)
-    rows = cached(x, y, np.linspace(-2, 2, 6)[:, None])
-    q = start(wt.PointMass(1.0), 1, 6, learn=True)
+    rows = cached(x, y, np.linspace(-2, 2, 8)[:, None])
+    q = start(wt.PointMass(1.0), 1, 8, learn=True)
     fit = train(rows, sparse.Gaussian(0.1, scaled=False), q, tolerance=1e-9)
     assert len(set(fit.stage_rows)) > 1
     # empirical Bayes of scale and noise: no value nearby has a larger bound
-    none = Sites.none(1, 6)
+    none = Sites.none(1, 8)
     for scale, noise in ((1.2, 1.0), (0.8, 1.0), (1.0, 1.1), (1.0, 0.9)):
         law = sparse.PointScale(fit.q.law.value * scale, learn=False)
         likelihood = sparse.Gaussian(fit.likelihood.noise * noise, scaled=False)
@@ -107,9 +107,9 @@ def test_more_rows_in_stages_end_at_the_same_place():
 def test_rows_in_turn_are_rows_together_for_a_gaussian_likelihood():
     x = inputs(60)
     y = sine(x)
-    inducing = np.linspace(-2, 2, 10)[:, None]
+    inducing = np.linspace(-2, 2, 8)[:, None]
     likelihood, options = sparse.Gaussian(0.1), {"learn_likelihood": False, "tolerance": 1e-10}
-    q = start(wt.PointMass(1.3), 1, 10)
+    q = start(wt.PointMass(1.3), 1, 8)
     together = train(cached(x, y, inducing), likelihood, q, **options)
     first = train(cached(x[:25], y[:25], inducing), likelihood, q, **options)
     second = train(cached(x[25:], y[25:], inducing), likelihood, first.q, sites=first.sites, **options)

@@ -119,12 +119,14 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     def _targets(self, numbers: np.ndarray) -> np.ndarray:
         return numbers[:, None].astype(np.float64) if len(self.classes_) == 2 else numbers
 
-    def _predicted(self, X: Any) -> ClassProbabilities:
-        return self.model_.class_probabilities(self._new_inputs(X), seed=int(self.random_state))
+    def class_probabilities(self, X: Any) -> ClassProbabilities:
+        """Probabilities, entropy and mutual information together, at the cost of one of them."""
+        x = self._new_inputs(X)
+        return self.model_.class_probabilities(x, seed=int(self.random_state))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, integrated over latent functions and scale, shape (m, classes)."""
-        return self._predicted(X).probabilities
+        return self.class_probabilities(X).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
@@ -133,15 +135,16 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of the latent functions, shape (m, classes), or (m, 1) for two classes."""
-        return self.model_.f(self._new_inputs(X))
+        x = self._new_inputs(X)
+        return self.model_.f(x)
 
     def entropy(self, X: Any) -> np.ndarray:
         """Entropy of the class probabilities, in nats: an out-of-distribution score."""
-        return self._predicted(X).entropy
+        return self.class_probabilities(X).entropy
 
     def mutual_information(self, X: Any) -> np.ndarray:
         """The part of the entropy that is about the latent functions and their scale, in nats."""
-        return self._predicted(X).mutual_information
+        return self.class_probabilities(X).mutual_information
 
     def log_score(self, X: Any, y: Any) -> float:
         """Mean over rows of the log probability of the label; higher is better."""

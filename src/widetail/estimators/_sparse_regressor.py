@@ -133,14 +133,16 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
-        return self._in_units(self.model_.y(self._new_inputs(X)))
+        x = self._new_inputs(X)
+        return self._in_units(self.model_.y(x))
 
     def predict(self, X: Any) -> np.ndarray:
         """The location of the predictive distribution; the mean of counts."""
+        x = self._new_inputs(X)
         if isinstance(self._likelihood(), Poisson):
-            mean = np.asarray(self.model_.y(self._new_inputs(X)).mean)
+            mean = np.asarray(self.model_.y(x).mean)
         else:
-            mean = self.model_.latent(self._new_inputs(X))[0] * self.y_scaling_.factor + self.y_scaling_.shift
+            mean = self.model_.latent(x)[0] * self.y_scaling_.factor + self.y_scaling_.shift
         return mean[:, 0] if self.is_vector_ else mean
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import norm, qmc
 
-from widetail.sparse._scale import ScaleLaw
+from widetail.sparse._scale import NODES, ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
@@ -91,6 +91,9 @@ def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dty
     """Quadrature over the scale; where outputs are coupled, one stratum of the scale for each draw of f."""
     if not likelihood.couples_outputs:
         scales, weights = law.nodes()
+        # laws that change their number of nodes would have every pass compiled again
+        missing = -len(scales) % NODES if len(scales) > 1 else 0
+        scales, weights = np.pad(scales, (0, missing), mode="edge"), np.pad(weights, (0, missing))
         table = np.zeros((len(scales), 1, 0, outputs))
     else:
         scales, weights = law.strata(draws)
