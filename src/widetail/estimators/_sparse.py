@@ -1,5 +1,6 @@
 """What the sparse estimators share: inputs, architecture, learning, inducing inputs, training."""
 
+import functools
 import numbers
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from widetail.priors import InverseGamma, ScalePrior
 from widetail.process import ScaledNoise, ScaleMixture
 from widetail.sparse import Rows, Sites, SparseFit, SparseModel, Variational, Whitening, choose_inducing, law_for, train
 from widetail.sparse._rows import nodes_of, values, variances
+from widetail.sparse._train import Validate
 from widetail.sparse.likelihoods import Likelihood
 
 FEWEST_ROWS_TO_LEARN_FROM = 10
@@ -144,15 +146,10 @@ class SparseEstimator(BaseEstimator):
         has_validation = self.early_stopping and len(x) - held_out >= FEWEST_ROWS_TO_HOLD_OUT
         features, residual = model.whitening.features(x, path=self.cache, progress=self.verbose)
         rows = Rows.of(features, residual, y)
-        validate = None
+        validate: Validate | None = None
         if has_validation:
             rows, others = rows.first(held_out), Rows.of(features[held_out:], residual[held_out:], y[held_out:])
-
-            def validate(q: Variational, likelihood: Likelihood) -> float:
-                # the expected log density bounds the log score from below, and costs no further integral
-                nodes = nodes_of(q.law, likelihood, len(q.mean), int(self.random_state), features.dtype, 64)
-                return values(others, q.mean, variances(others, q), likelihood, nodes) / len(others)
-
+            validate = functools.partial(_expected_log_score, others, int(self.random_state))
         fit = train(
             rows,
             model.likelihood,
@@ -163,7 +160,8 @@ class SparseEstimator(BaseEstimator):
             seed=int(self.random_state),
             validate=validate,
             patience=self.patience,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            # a file is of one run: later rows of a stream are another one
+            checkpoint=None if self.checkpoint is None or model.sites.observations else Path(self.checkpoint),
             progress=self.verbose,
         )
         self.fit_ = fit
@@ -220,3 +218,9 @@ class SparseEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _expected_log_score(rows: Rows, seed: int, q: Variational, likelihood: Likelihood) -> float:
+    """The expected log density of held-out rows: it bounds their log score from below, and costs no other integral."""
+    nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype, 64)
+    return values(rows, q.mean, variances(rows, q), likelihood, nodes) / len(rows)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from widetail.estimators._sparse import SparseEstimator
+from widetail.estimators._sparse_regressor import SparseMixtureRegressor
 from widetail.kernels import from_config, to_config
 from widetail.sparse import Sites, SparseModel, Variational, Whitening, law_for
 from widetail.sparse._natural import sites_of
@@ -48,7 +49,7 @@ def sparse_parts(model: SparseEstimator) -> tuple[dict[str, np.ndarray], dict[st
         "observations": float(fitted.sites.observations),
         "input_shape": list(model.input_shape_),
     }
-    numbers = {"is_vector_": model.is_vector_} if hasattr(model, "is_vector_") else {}
+    numbers = {"is_vector_": model.is_vector_} if isinstance(model, SparseMixtureRegressor) else {}
     return tensors, {"sparse": facts}, numbers
 
 

@@ -79,6 +79,6 @@ def _centres(x: np.ndarray, labels: np.ndarray, count: int, seed: int) -> np.nda
     parts = []
     for label, share in zip(classes, shares, strict=True):
         if share:
-            model = MiniBatchKMeans(int(share), random_state=seed, n_init=1, batch_size=2048)
+            model = MiniBatchKMeans(int(share), random_state=seed, n_init="auto", batch_size=2048)
             parts.append(model.fit(flat[labels == label]).cluster_centers_)
     return np.concatenate(parts).reshape(-1, *x.shape[1:]).astype(x.dtype)

@@ -8,6 +8,8 @@ from jaxtyping import Float64
 
 from widetail.sparse._scale import ScaleLaw
 
+(_dtrtri,) = scipy.linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Variational:
@@ -67,7 +69,4 @@ class Variational:
 def _inverse_factor(precision: np.ndarray) -> np.ndarray:
     """The inverse of the lower Cholesky factor."""
     factor = scipy.linalg.cholesky(precision, lower=True, check_finite=False)
-    inverse, info = scipy.linalg.lapack.dtrtri(factor, lower=1)
-    if info:
-        raise np.linalg.LinAlgError("the precision of the inducing variables is singular")
-    return np.tril(inverse)
+    return np.tril(_dtrtri(factor, lower=1)[0])
