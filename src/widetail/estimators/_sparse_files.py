@@ -22,7 +22,9 @@ def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
     fields = {field.name: getattr(likelihood, field.name) for field in dataclasses.fields(likelihood)}
     return {
         "name": type(likelihood).__name__,
-        "fields": {name: value if isinstance(value, (bool, int)) else float(value) for name, value in fields.items()},
+        "fields": {
+            name: value if isinstance(value, (bool, int, str)) else float(value) for name, value in fields.items()
+        },
     }
 
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._sparse import SparseEstimator
 from widetail.predictive import Predictive
+from widetail.priors import PointMass
 from widetail.sparse.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 
 LIKELIHOODS = {"gaussian": Gaussian, "student_t": StudentT, "poisson": Poisson}
@@ -23,7 +24,8 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
             tolerance, early_stopping, validation_fraction, patience, cache, checkpoint, verbose: as in
             `SparseMixtureClassifier`.
         likelihood: "gaussian" (noise inside of the scale), "student_t" (heavy tails point by point: outliers in y
-            hardly move it), "poisson" (counts with mean exp(f)), or one of these of `widetail.sparse`.
+            hardly move it), "poisson" (counts with mean exp(f), or softplus(f) unless the prior is a `PointMass`), or
+            one of these of `widetail.sparse`.
         standardise: whether to standardise inputs, and targets unless they are counts.
 
     Attributes:
@@ -77,6 +79,8 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
                 f"likelihood must be 'gaussian', 'student_t', 'poisson', or a Gaussian, StudentT or Poisson of "
                 f"widetail.sparse; got {self.likelihood!r}."
             )
+        if self.likelihood == "poisson" and not isinstance(self._prior, PointMass):
+            return Poisson("softplus")  # exp(f) has no expectation under a scale with heavy tails
         return LIKELIHOODS[self.likelihood]()
 
     def _informed(self, likelihood: Likelihood, noise: float) -> Likelihood:
@@ -127,7 +131,7 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         has_units = self.standardise and not isinstance(likelihood, Poisson)
         self.y_scaling_ = Scaling.of(columns) if has_units else Scaling.identity(columns.shape[1])
         targets = self.y_scaling_.apply(columns)
-        guide = np.log1p(targets) if isinstance(likelihood, Poisson) else targets
+        guide = np.log1p(targets) - np.mean(np.log1p(targets)) if isinstance(likelihood, Poisson) else targets
         self._fit_all(self._first_inputs(x), targets, guide, None, likelihood, columns.shape[1])
         return self
 

@@ -70,7 +70,8 @@ class SparseModel:
             return self._mixture(mean, both, np.outer(weights, own_weights).ravel(), tail)
         if isinstance(self.likelihood, Poisson):
             nodes, own_weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
-            rates = np.exp(mean + np.sqrt(spread)[:, None] * nodes[:, None, None]).reshape(-1, *mean.shape)
+            f = (mean + np.sqrt(spread)[:, None] * nodes[:, None, None]).reshape(-1, *mean.shape)
+            rates = np.exp(f) if self.likelihood.link == "exp" else np.logaddexp(f, 0.0)
             return CountMixture(np.outer(weights, own_weights / own_weights.sum()).ravel(), rates)
         raise TypeError(f"a predictive distribution of numbers is not defined for {self.likelihood!r}.")
 

@@ -229,7 +229,7 @@ class GridScale(ScaleLaw):
         log_scales = np.linspace(low, high, count)
         log_density = np.asarray(prior.log_prob(np.exp(log_scales)), float) + log_scales
         log_prior = log_density - scipy.special.logsumexp(log_density)
-        return cls(log_scales, log_prior, np.exp(log_prior))
+        return cls(log_scales, log_prior, _without_negligible(np.exp(log_prior)))
 
     @property
     def mean_precision(self) -> float:
@@ -237,7 +237,7 @@ class GridScale(ScaleLaw):
 
     @property
     def log_range(self) -> tuple[float, float]:
-        kept = self.log_scales[self.weights > NEGLIGIBLE]
+        kept = self.log_scales[self.weights > 0]
         return float(kept[0]), float(kept[-1])
 
     @property
@@ -246,8 +246,8 @@ class GridScale(ScaleLaw):
         return float(self.weights[some] @ (np.log(self.weights[some]) - self.log_prior[some]))
 
     def nodes(self) -> tuple[np.ndarray, np.ndarray]:
-        kept = self.weights > NEGLIGIBLE
-        return np.exp(self.log_scales[kept]), self.weights[kept] / self.weights[kept].sum()
+        kept = self.weights > 0
+        return np.exp(self.log_scales[kept]), self.weights[kept]
 
     def quantile(self, p: np.ndarray) -> np.ndarray:
         index = np.searchsorted(np.cumsum(self.weights), np.asarray(p) * self.weights.sum())
@@ -260,7 +260,7 @@ class GridScale(ScaleLaw):
         log_weights = self.log_prior[near] + fit(t) - 0.5 * quad * np.exp(-t)
         weights = np.zeros_like(self.weights)
         weights[near] = np.exp(log_weights - scipy.special.logsumexp(log_weights))
-        return dataclasses.replace(self, weights=weights)
+        return dataclasses.replace(self, weights=_without_negligible(weights))
 
     def facts(self) -> dict[str, Any]:
         return {"weights": self.weights.tolist()}
@@ -270,3 +270,9 @@ class GridScale(ScaleLaw):
         if weights.shape != self.weights.shape:
             raise ValueError("the law of the scale is of another grid")
         return dataclasses.replace(self, weights=weights)
+
+
+def _without_negligible(weights: np.ndarray) -> np.ndarray:
+    """Probabilities without those that no sum would notice: they cost as much as the others."""
+    kept = np.where(weights > NEGLIGIBLE, weights, 0.0)
+    return kept / kept.sum()
