@@ -41,8 +41,9 @@ def test_below_the_evidence_with_fewer_inducing_inputs(prior):
     assert fitted(cached(x, y, x[:8]), prior, sparse.Gaussian(0.1)).bound * len(x) < exact - 1.0
 
 
-def test_below_the_evidence_at_any_posterior_and_with_noise_outside_of_the_scale(prior):
-    x = inputs()
+@pytest.mark.parametrize("name", ["point", *(pytest.param(name, marks=pytest.mark.slow) for name in list(PRIORS)[1:])])
+def test_below_the_evidence_at_any_posterior_and_with_noise_outside_of_the_scale(name):
+    prior, x = PRIORS[name], inputs()
     y = sine(x)
     rows = cached(x, y, x)
     for likelihood, noise in (
