@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import widetail as wt
 from widetail import nn, sparse
 
-QUICK = {"net": nn.mlp(1, "erf"), "inducing": 12, "learn": False}
+QUICK = {"net": nn.mlp(1, "erf"), "inducing": 12, "learn": False, "max_iterations": 12}
 
 # Of some fifty checks, each of which compiles for shapes of its own, those that find most.
 QUICK_CHECKS = {
@@ -132,7 +132,9 @@ def test_a_class_that_is_missing_from_a_batch(table):
     assert np.all(p[:, 2] < 0.5)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "student_t", "poisson"])
+@pytest.mark.parametrize(
+    "name", ["gaussian", *(pytest.param(name, marks=pytest.mark.slow) for name in ("student_t", "poisson"))]
+)
 def test_regression(name):
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (200, 1))

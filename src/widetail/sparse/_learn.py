@@ -35,7 +35,7 @@ def improved_likelihood(ascent: Ascent, q: Variational, likelihood: Likelihood, 
     if len(names) == 1:
         bounds = (start[0] - LARGEST_STEP, start[0] + LARGEST_STEP)
         found: Any = scipy.optimize.minimize_scalar(
-            lambda log: loss(np.array([log])), bounds=bounds, method="bounded", options={"xatol": 1e-5}
+            lambda log: loss(np.array([log])), bounds=bounds, method="bounded", options={"xatol": 1e-3}
         )
         return at(np.array([found.x]))
     found = scipy.optimize.minimize(

@@ -1,6 +1,7 @@
 """Natural-gradient ascent of the bound on cached features."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,14 +9,25 @@ import numpy as np
 import scipy.optimize
 from numpy.polynomial import Chebyshev
 
-from widetail.sparse._rows import Nodes, Rows, Totals, nodes_of, spills, totals, value_and_slope, values, variances
+from widetail.sparse._rows import (
+    Nodes,
+    Rows,
+    Totals,
+    nodes_of,
+    spills,
+    totals,
+    value_and_slope,
+    values,
+    values_at,
+    variances,
+)
 from widetail.sparse._scale import LARGEST_STEP
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
 MEAN_ITERATIONS = 20
 SCALE_ROWS = 16_384  # for likelihoods whose expectations are taken by draws, the scale is learned from this many rows
-NEAREST_SCALE_NODES = 8
+SCALE_NODES = 8
 
 
 class Sites(NamedTuple):
@@ -149,12 +161,12 @@ class Ascent:
         one = np.swapaxes(table, 0, 1).reshape(1, table.shape[1], -1, outputs) if table.size else table[:1]
 
         def at(t: np.ndarray) -> np.ndarray:
-            nodes = [Nodes(np.asarray([np.exp(point)], dtype), np.ones(1, dtype), one) for point in t]
-            expected = np.array([values(rows, q.mean, variance, likelihood, node) for node in nodes])
+            expected = values_at(rows, q.mean, variance, likelihood, np.exp(t), one)
             return factor * expected - 0.5 * self._spread_of_sites(q) * np.exp(t)
 
-        degree = NEAREST_SCALE_NODES + int(2.5 * (high - low)) - 5
-        return Chebyshev.interpolate(at, degree, domain=[low, high])
+        # a multiple of one number, so that few shapes are compiled
+        count = SCALE_NODES * max(1, math.ceil((2.5 * (high - low) + 3) / SCALE_NODES))
+        return Chebyshev.interpolate(at, count - 1, domain=[low, high])
 
     def _spread_of_sites(self, q: Variational) -> float:
         if not self.sites.observations:

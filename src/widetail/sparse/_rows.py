@@ -176,6 +176,19 @@ def values(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likel
     return value
 
 
+def values_at(
+    rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, scales: np.ndarray, table: np.ndarray
+) -> np.ndarray:
+    """Expected log likelihood of all rows at each of some scales, shape (scales,)."""
+    dtype = rows.features.dtype
+    parameters, mean = _as(rows, likelihood), np.asarray(mean, dtype)
+    scales, found = np.asarray(scales, dtype), np.zeros(len(scales))
+    with jax.enable_x64(True):
+        for _, (features, y, counts, var) in rows.chunks(variance):
+            found += np.asarray(_values_at(parameters, features, y, counts, var, mean, scales, table))
+    return found
+
+
 def spills(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> float:
     """The `spill` of `totals` alone, without matrices."""
     spill = 0.0
@@ -242,3 +255,15 @@ def _spill(
 ) -> Any:
     curvature = _expectations(likelihood, features, y, var, mean, nodes).curvature
     return jnp.sum(curvature * (counts * residual)[:, None])
+
+
+@jax.jit
+def _values_at(
+    likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, mean: Any, scales: Any, table: Any
+) -> Any:
+    def one(scale: Any) -> Any:
+        nodes = Nodes(scale[None], jnp.ones_like(scale)[None], table)
+        value = _expectations(likelihood, features, y, var, mean, nodes).value * counts
+        return jnp.sum(value.astype(jnp.float64))
+
+    return jax.lax.map(one, scales)
