@@ -16,6 +16,7 @@ ENVIRONMENTS = {
     "gpjax": (".venv-gp-jax", GP_JAX),
     "tinygp": (".venv-gp-jax", GP_JAX),
     "gpytorch": (".venv-gp-torch", GP_TORCH),
+    "gpytorch_sparse": (".venv-gp-torch", GP_TORCH),
     "bayeso": (".venv-gp-torch", GP_TORCH),
 }
 

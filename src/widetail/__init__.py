@@ -10,8 +10,11 @@ from widetail import predictive as predictive
 from widetail import priors as priors
 from widetail import process as process
 from widetail import programs as programs
+from widetail import sparse as sparse
 from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
+from widetail.estimators import SparseMixtureClassifier as SparseMixtureClassifier
+from widetail.estimators import SparseMixtureRegressor as SparseMixtureRegressor
 from widetail.estimators import WideEnsembleClassifier as WideEnsembleClassifier
 from widetail.estimators import WideEnsembleRegressor as WideEnsembleRegressor
 from widetail.estimators import load as load

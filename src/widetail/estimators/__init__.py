@@ -3,5 +3,7 @@
 from widetail.estimators._classifier import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators._files import load as load
 from widetail.estimators._regressor import ScaleMixtureRegressor as ScaleMixtureRegressor
+from widetail.estimators._sparse_classifier import SparseMixtureClassifier as SparseMixtureClassifier
+from widetail.estimators._sparse_regressor import SparseMixtureRegressor as SparseMixtureRegressor
 from widetail.estimators._wide_classifier import WideEnsembleClassifier as WideEnsembleClassifier
 from widetail.estimators._wide_regressor import WideEnsembleRegressor as WideEnsembleRegressor

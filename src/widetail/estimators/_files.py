@@ -13,6 +13,10 @@ from widetail._write import write_whole
 from widetail.estimators._classifier import ScaleMixtureClassifier
 from widetail.estimators._regressor import ScaleMixtureRegressor
 from widetail.estimators._scaling import Scaling
+from widetail.estimators._sparse import SparseEstimator
+from widetail.estimators._sparse_classifier import SparseMixtureClassifier
+from widetail.estimators._sparse_files import describe_likelihood, rebuild_sparse, restore_likelihood, sparse_parts
+from widetail.estimators._sparse_regressor import SparseMixtureRegressor
 from widetail.estimators._tails import Tails
 from widetail.estimators._wide import WideEnsemble
 from widetail.estimators._wide_classifier import WideEnsembleClassifier
@@ -23,14 +27,17 @@ from widetail.kernels import from_config, to_config
 from widetail.nn import Layer
 from widetail.priors import ScalePrior, prior_from_config
 from widetail.process import IndependentNoise, ScaledNoise, ScaleMixture
+from widetail.sparse.likelihoods import Likelihood
 
 VERSION = 1
 ExactEstimators = ScaleMixtureRegressor | ScaleMixtureClassifier
 WideEstimators = WideEnsembleRegressor | WideEnsembleClassifier
-Estimator = ExactEstimators | WideEstimators
+SparseEstimators = SparseMixtureRegressor | SparseMixtureClassifier
+Estimator = ExactEstimators | WideEstimators | SparseEstimators
+Regressors = (ScaleMixtureRegressor, WideEnsembleRegressor, SparseMixtureRegressor)
 KINDS: dict[str, type[Estimator]] = {
     kind.__name__: kind
-    for kind in (ScaleMixtureRegressor, ScaleMixtureClassifier, WideEnsembleRegressor, WideEnsembleClassifier)
+    for kind in (*Regressors, ScaleMixtureClassifier, WideEnsembleClassifier, SparseMixtureClassifier)
 }
 PARAMETER = "parameter_"  # in front of the number of an array of parameters
 NOISES = {kind.__name__: kind for kind in (ScaledNoise, IndependentNoise)}
@@ -41,14 +48,14 @@ def save(model: Estimator, path: str | Path) -> None:
 
     The file of an exact estimator holds the training data in standard units and the learned numbers; loading factors
     the covariance matrix again, which keeps files small and results the same. That of an ensemble holds the parameters
-    of its networks.
+    of its networks, that of a sparse estimator its inducing inputs and their posterior.
     """
-    tensors, facts, fitted = _wide_parts(model) if isinstance(model, WideEnsemble) else _exact_parts(model)
+    tensors, facts, fitted = _parts(model)
     tensors |= {"x_shift": model.x_scaling_.shift, "x_factor": model.x_scaling_.factor}
     fitted["n_features_in_"] = int(model.n_features_in_)
     if hasattr(model, "feature_names_in_"):
         fitted["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
-    if isinstance(model, (ScaleMixtureRegressor, WideEnsembleRegressor)):
+    if isinstance(model, Regressors):
         tensors |= {"y_shift": model.y_scaling_.shift, "y_factor": model.y_scaling_.factor}
     else:
         fitted["classes_"] = _describe_labels(model.classes_)
@@ -65,6 +72,12 @@ def save(model: Estimator, path: str | Path) -> None:
 
 
 Parts = tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]
+
+
+def _parts(model: Estimator) -> Parts:
+    if isinstance(model, WideEnsemble):
+        return _wide_parts(model)
+    return sparse_parts(model) if isinstance(model, SparseEstimator) else _exact_parts(model)
 
 
 def _exact_parts(model: ExactEstimators) -> Parts:
@@ -134,11 +147,13 @@ def _rebuild(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Estimato
     model = kind(**{name: _restore(value) for name, value in header["parameters"].items()})
     if isinstance(model, WideEnsemble):
         _rebuild_network(model, header["network"], tensors)
+    elif isinstance(model, SparseEstimator):
+        rebuild_sparse(model, header["sparse"], tensors)
     else:
         _rebuild_posterior(model, header["process"], tensors)
     model.x_scaling_ = Scaling(tensors["x_shift"], tensors["x_factor"])
     fitted = dict(header["fitted"])
-    if isinstance(model, (ScaleMixtureRegressor, WideEnsembleRegressor)):
+    if isinstance(model, Regressors):
         model.y_scaling_ = Scaling(tensors["y_shift"], tensors["y_factor"])
     else:
         model.classes_ = _restore_labels(fitted.pop("classes_"))
@@ -188,6 +203,10 @@ def _describe(name: str, value: Any) -> Any:
         return {"noise": _describe_noise(value)}
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Likelihood):
+        return {"likelihood": describe_likelihood(value)}
+    if name == "inducing":  # the inputs themselves are among the arrays of the file
+        return len(value)
     if name == "net":
         return {"net": to_config(value)}
     raise ValueError(f"{name}={value!r} cannot be saved.")
@@ -200,6 +219,8 @@ def _restore(value: Any) -> Any:
         return prior_from_config(value["prior"])
     if "noise" in value:
         return _restore_noise(value["noise"])
+    if "likelihood" in value:
+        return restore_likelihood(value["likelihood"])
     return from_config(value["net"])
 
 

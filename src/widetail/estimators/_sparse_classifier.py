@@ -1,0 +1,153 @@
+"""Classification with a sparse scale mixture, as a scikit-learn estimator."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from widetail.estimators._sparse import SparseEstimator
+from widetail.predictive import Predictive
+from widetail.sparse import ClassProbabilities
+from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
+
+
+class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
+    """Classification with an infinitely wide network and a likelihood of classes, for data sets of any length.
+
+    Variational inference with inducing inputs: SVGP for a `PointMass` prior of the readout variance, SVTP for an
+    inverse gamma, and any other prior by a categorical on a grid of logarithms. The kernel's hyperparameters are
+    learned first, by the evidence of a Gaussian likelihood on a subset of the rows, and then fixed, as are the inducing
+    inputs: features are computed once, and training is matrix products.
+
+    Args:
+        net: a network of `widetail.nn` or a kernel; by default one is chosen by evidence for tables, and images
+            (n, height, width[, channels]) get four convolutions.
+        prior: prior of the readout variance; InverseGamma(2, 2) by default. The value of a `PointMass` is learned by
+            empirical Bayes unless `learn_scale` is False.
+        inducing: number of inducing inputs (at most as many as rows), or the inputs themselves, in the units of X.
+        random_state: an integer seed; the same seed gives the same model.
+        selection: how to choose inducing inputs: "greedy", "kmeans" or "balanced" (see `sparse.choose_inducing`).
+        learn: whether to learn the kernel's hyperparameters.
+        learn_rows: rows of the subset from which they are learned (of images at most 200).
+        learn_scale: whether the value of a `PointMass` is learned.
+        standardise: whether to standardise inputs: per column of a table, all pixels of images alike.
+        precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
+        max_iterations: of each stage of training (see `sparse.train`).
+        tolerance: training ends when an iteration gains less than this, in nats per row.
+        early_stopping: whether to hold out rows and keep the iterate that is best on them.
+        validation_fraction, patience: of early stopping.
+        cache: a file in which features are kept as a memory map; None keeps them in memory.
+        checkpoint: a file that is written after every iteration and resumed from.
+        verbose: whether to show progress bars.
+
+    Attributes:
+        classes_: the labels.
+        kernel_: the kernel with learned hyperparameters.
+        model_: the `sparse.SparseModel`.
+        fit_: how training went, as a `sparse.SparseFit`; None in a loaded model.
+
+    Example:
+        >>> import numpy as np
+        >>> import widetail as wt
+        >>> x = np.random.default_rng(0).normal(size=(80, 2))
+        >>> model = wt.SparseMixtureClassifier(net=wt.nn.mlp(1), inducing=20, learn=False).fit(x, x[:, 0] > 0)
+        >>> model.predict(np.array([[2.0, 0.0], [-2.0, 0.0]])).tolist()
+        [True, False]
+    """
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any) -> "SparseMixtureClassifier":
+        """Learn the kernel, choose inducing inputs, train.
+
+        Args:
+            X: inputs, shape (n, d), or images (n, height, width[, channels]).
+            y: labels, shape (n,), of any kind.
+        """
+        self._check_parameters()
+        x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, allow_nd=True))
+        check_classification_targets(y)
+        return self._first_fit(x, y, np.unique(y))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "SparseMixtureClassifier":
+        """Learn from more rows, remembering those before as Gaussian factors.
+
+        The first call learns the kernel and chooses inducing inputs from its rows, so let it have many; later calls
+        keep both.
+
+        Args:
+            X, y: as in `fit`.
+            classes: all labels that will ever come; needed in the first call.
+        """
+        self._check_parameters()
+        is_first = not hasattr(self, "model_")
+        checked = validate_data(self, X, y, dtype=np.float64, allow_nd=True, reset=is_first)
+        x, y = (np.asarray(part) for part in checked)
+        check_classification_targets(y)
+        if is_first:
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit: all labels that will come.")
+            return self._first_fit(x, y, np.unique(np.asarray(classes)))
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(f"classes must be those of the first call, {self.classes_!r}; got {classes!r}.")
+        numbers = self._numbers(y)
+        order = np.random.default_rng(int(self.random_state)).permutation(len(x))
+        self._train(self.model_, self._more_inputs(x)[order], self._targets(numbers)[order])
+        return self
+
+    def _first_fit(self, x: np.ndarray, y: np.ndarray, classes: np.ndarray) -> "SparseMixtureClassifier":
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes; it has only one class, {classes[0]!r}.")
+        self.classes_ = classes
+        numbers = self._numbers(y)
+        guide = np.eye(len(classes))[numbers] - 1 / len(classes)
+        likelihood: Likelihood = Bernoulli() if len(classes) == 2 else Categorical(len(classes))
+        outputs = 1 if len(classes) == 2 else len(classes)
+        self._fit_all(self._first_inputs(x), self._targets(numbers), guide, numbers, likelihood, outputs)
+        return self
+
+    def _numbers(self, y: np.ndarray) -> np.ndarray:
+        """Class numbers; a ValueError for labels that are not among the classes."""
+        numbers = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        unknown = self.classes_[numbers] != y
+        if np.any(unknown):
+            raise ValueError(f"y must hold labels among classes_, {self.classes_!r}; got {y[unknown][0]!r}.")
+        return numbers
+
+    def _targets(self, numbers: np.ndarray) -> np.ndarray:
+        return numbers[:, None].astype(np.float64) if len(self.classes_) == 2 else numbers
+
+    def class_probabilities(self, X: Any) -> ClassProbabilities:
+        """Probabilities, entropy and mutual information together, at the cost of one of them."""
+        x = self._new_inputs(X)
+        return self.model_.class_probabilities(x, seed=int(self.random_state))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities, integrated over latent functions and scale, shape (m, classes)."""
+        return self.class_probabilities(X).probabilities
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
+
+    def predict_dist(self, X: Any) -> Predictive:
+        """The predictive distribution of the latent functions, shape (m, classes), or (m, 1) for two classes."""
+        x = self._new_inputs(X)
+        return self.model_.f(x)
+
+    def entropy(self, X: Any) -> np.ndarray:
+        """Entropy of the class probabilities, in nats: an out-of-distribution score."""
+        return self.class_probabilities(X).entropy
+
+    def mutual_information(self, X: Any) -> np.ndarray:
+        """The part of the entropy that is about the latent functions and their scale, in nats."""
+        return self.class_probabilities(X).mutual_information
+
+    def log_score(self, X: Any, y: Any) -> float:
+        """Mean over rows of the log probability of the label; higher is better."""
+        columns = self._numbers(np.asarray(y))
+        p = self.predict_proba(X)[np.arange(len(columns)), columns]
+        return float(np.mean(np.log(p)))

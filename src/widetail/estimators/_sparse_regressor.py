@@ -1,0 +1,172 @@
+"""Regression with a sparse scale mixture, as a scikit-learn estimator."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from widetail.estimators._scaling import Scaling
+from widetail.estimators._sparse import SparseEstimator
+from widetail.predictive import Predictive
+from widetail.priors import PointMass
+from widetail.sparse.likelihoods import Gaussian, Likelihood, Poisson, StudentT
+
+LIKELIHOODS = {"gaussian": Gaussian, "student_t": StudentT, "poisson": Poisson}
+
+
+class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
+    """Regression with an infinitely wide network for data sets of any length, robust noise and counts included.
+
+    Args:
+        net, prior, inducing, random_state, selection, learn, learn_rows, learn_scale, precision, max_iterations,
+            tolerance, early_stopping, validation_fraction, patience, cache, checkpoint, verbose: as in
+            `SparseMixtureClassifier`.
+        likelihood: "gaussian" (noise inside of the scale), "student_t" (heavy tails point by point: outliers in y
+            hardly move it), "poisson" (counts with mean exp(f), or softplus(f) unless the prior is a `PointMass`), or
+            one of these of `widetail.sparse`.
+        standardise: whether to standardise inputs, and targets unless they are counts.
+
+    Attributes:
+        kernel_, model_, fit_: as in `SparseMixtureClassifier`.
+
+    Example:
+        >>> import numpy as np
+        >>> import widetail as wt
+        >>> x = np.linspace(-2.0, 2.0, 60)[:, None]
+        >>> model = wt.SparseMixtureRegressor(net=wt.nn.mlp(1, "erf"), inducing=15).fit(x, np.sin(2.0 * x[:, 0]))
+        >>> bool(abs(model.predict(np.array([[0.5]]))[0] - np.sin(1.0)) < 0.1)
+        True
+    """
+
+    y_scaling_: Scaling
+    is_vector_: bool
+
+    def __init__(
+        self,
+        net: Any = None,
+        prior: Any = None,
+        inducing: Any = 400,
+        random_state: int = 0,
+        likelihood: Any = "gaussian",
+        selection: Any = "greedy",
+        learn: bool = True,
+        learn_rows: int = 800,
+        learn_scale: bool = True,
+        standardise: bool = True,
+        precision: Any = "auto",
+        max_iterations: int = 40,
+        tolerance: float = 1e-5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 5,
+        cache: str | None = None,
+        checkpoint: str | None = None,
+        verbose: bool = False,
+    ):
+        super().__init__(
+            net, prior, inducing, random_state, selection, learn, learn_rows, learn_scale, standardise, precision,
+            max_iterations, tolerance, early_stopping, validation_fraction, patience, cache, checkpoint, verbose,
+        )  # fmt: skip
+        self.likelihood = likelihood
+
+    def _likelihood(self) -> Likelihood:
+        if isinstance(self.likelihood, (Gaussian, StudentT, Poisson)):
+            return self.likelihood
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(
+                f"likelihood must be 'gaussian', 'student_t', 'poisson', or a Gaussian, StudentT or Poisson of "
+                f"widetail.sparse; got {self.likelihood!r}."
+            )
+        if self.likelihood == "poisson" and not isinstance(self._prior, PointMass):
+            return Poisson("softplus")  # exp(f) has no expectation under a scale with heavy tails
+        return LIKELIHOODS[self.likelihood]()
+
+    def _informed(self, likelihood: Likelihood, noise: float) -> Likelihood:
+        if isinstance(self.likelihood, str) and isinstance(likelihood, (Gaussian, StudentT)):
+            return dataclasses.replace(likelihood, noise=noise)
+        return likelihood
+
+    def fit(self, X: Any, y: Any) -> "SparseMixtureRegressor":
+        """Learn the kernel, choose inducing inputs, train.
+
+        Args:
+            X: inputs, shape (n, d), or images (n, height, width[, channels]).
+            y: targets, shape (n,) or (n, outputs), in any units.
+        """
+        self._check_parameters()
+        x, y = self._checked(X, y, reset=True)
+        return self._first_fit(x, y)
+
+    def partial_fit(self, X: Any, y: Any) -> "SparseMixtureRegressor":
+        """Learn from more rows, remembering those before as Gaussian factors.
+
+        The first call learns the kernel, the scaling and the inducing inputs from its rows; later calls keep them.
+        """
+        self._check_parameters()
+        is_first = not hasattr(self, "model_")
+        x, y = self._checked(X, y, reset=is_first)
+        if is_first:
+            return self._first_fit(x, y)
+        columns = y.reshape(len(y), -1)
+        if columns.shape[1] != len(self.y_scaling_.shift):
+            raise ValueError(f"y must have {len(self.y_scaling_.shift)} outputs, as before; got {columns.shape[1]}.")
+        order = np.random.default_rng(int(self.random_state)).permutation(len(x))
+        self._train(self.model_, self._more_inputs(x)[order], self.y_scaling_.apply(columns)[order])
+        return self
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        checked = validate_data(
+            self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, allow_nd=True, reset=reset
+        )
+        x, y = (np.asarray(part, dtype=np.float64) for part in checked)
+        self._likelihood().check_targets(y)
+        return x, y
+
+    def _first_fit(self, x: np.ndarray, y: np.ndarray) -> "SparseMixtureRegressor":
+        columns = y.reshape(len(y), -1)
+        self.is_vector_ = y.ndim == 1
+        likelihood = self._likelihood()
+        has_units = self.standardise and not isinstance(likelihood, Poisson)
+        self.y_scaling_ = Scaling.of(columns) if has_units else Scaling.identity(columns.shape[1])
+        targets = self.y_scaling_.apply(columns)
+        guide = np.log1p(targets) - np.mean(np.log1p(targets)) if isinstance(likelihood, Poisson) else targets
+        self._fit_all(self._first_inputs(x), targets, guide, None, likelihood, columns.shape[1])
+        return self
+
+    def predict_dist(self, X: Any) -> Predictive:
+        """The predictive distribution of y, in the units of y."""
+        x = self._new_inputs(X)
+        return self._in_units(self.model_.y(x))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The location of the predictive distribution; the mean of counts."""
+        x = self._new_inputs(X)
+        if isinstance(self._likelihood(), Poisson):
+            mean = np.asarray(self.model_.y(x).mean)
+        else:
+            mean = self.model_.latent(x)[0] * self.y_scaling_.factor + self.y_scaling_.shift
+        return mean[:, 0] if self.is_vector_ else mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of the central interval that holds y with probability `coverage`."""
+        lower, upper = self.predict_dist(X).interval(coverage)
+        return np.asarray(lower), np.asarray(upper)
+
+    def log_score(self, X: Any, y: Any) -> float:
+        """Mean over rows and outputs of the log predictive density of y, in its units; higher is better."""
+        return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y, dtype=np.float64))))
+
+    def _in_units(self, dist: Predictive) -> Predictive:
+        if self.is_vector_:
+            dist = self.model_.one_output(dist)
+        if isinstance(self._likelihood(), Poisson):
+            return dist
+        shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
+        return dist.rescale(shift[0], factor[0]) if self.is_vector_ else dist.rescale(shift, factor)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,269 @@
+"""Passes over rows of cached features: matrix products only, no kernel evaluation.
+
+Rows come in chunks of one shape, the last one filled with rows of no weight, so that each pass is one compiled
+function. Sums over a chunk are in the precision of the features, sums of chunks in float64.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import norm, qmc
+
+from widetail.sparse._scale import NODES, ScaleLaw
+from widetail.sparse._variational import Variational
+from widetail.sparse.likelihoods import Likelihood
+
+CHUNK = 2048
+DRAWS = 16
+TABLES = 32  # rows take turns, so that the errors of few draws average out over rows
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rows:
+    """Cached rows.
+
+    Attributes:
+        features: whitened, $L_Z^{-1} k_{Zx}$ as rows, shape (n, inducing); an array or a memory map.
+        residual: $k_{xx} - |a_x|^2$, shape (n,).
+        y: targets, shape (n, outputs), or class numbers (n,).
+        counts: how often each row was observed, shape (n,).
+    """
+
+    features: np.ndarray
+    residual: np.ndarray
+    y: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, features: np.ndarray, residual: np.ndarray, y: np.ndarray, counts: np.ndarray | None = None) -> "Rows":
+        """Rows with one observation each unless `counts` says otherwise."""
+        dtype = features.dtype
+        kept = y.astype(np.int32) if np.issubdtype(y.dtype, np.integer) else y.astype(dtype)
+        counts = np.ones(len(y)) if counts is None else counts
+        return cls(features, np.asarray(residual, dtype), kept, np.asarray(counts, dtype))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def first(self, count: int) -> "Rows":
+        """The first rows."""
+        return Rows(self.features[:count], self.residual[:count], self.y[:count], self.counts[:count])
+
+    @property
+    def observations(self) -> float:
+        """How many rows were observed."""
+        return float(np.sum(self.counts, dtype=np.float64))
+
+    def chunks(self, *others: np.ndarray) -> Iterator[tuple[slice, tuple[np.ndarray, ...]]]:
+        """Where a chunk lies, and its features, targets, counts and rows of `others`, all of one length."""
+        size = chunk_rows(len(self))
+        for start in range(0, len(self), size):
+            here = slice(start, min(start + size, len(self)))
+            parts = (self.features[here], self.y[here], self.counts[here], *(part[here] for part in others))
+            yield here, tuple(_filled(part, size) for part in parts)
+
+
+def chunk_rows(n: int) -> int:
+    """Rows of a chunk; for few rows a power of two, so that few shapes are compiled."""
+    return min(CHUNK, max(TABLES, 1 << (n - 1).bit_length()))
+
+
+def _filled(part: np.ndarray, size: int) -> np.ndarray:
+    """Filled up with zeros, which for counts means rows of no weight."""
+    missing = size - len(part)
+    return part if not missing else np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
+
+
+class Nodes(NamedTuple):
+    """How expectations over f and the scale are taken: in the precision of the features."""
+
+    scales: Any  # (nodes,)
+    weights: Any  # (nodes,)
+    table: Any  # standard normal draws, (nodes, tables, draws, outputs)
+
+
+def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dtype: Any, draws: int = DRAWS) -> Nodes:
+    """Quadrature over the scale; where outputs are coupled, one stratum of the scale for each draw of f."""
+    if not likelihood.couples_outputs:
+        scales, weights = law.nodes()
+        # laws that change their number of nodes would have every pass compiled again
+        missing = -len(scales) % NODES if len(scales) > 1 else 0
+        scales, weights = np.pad(scales, (0, missing), mode="edge"), np.pad(weights, (0, missing))
+        table = np.zeros((len(scales), 1, 0, outputs))
+    else:
+        scales, weights = law.strata(draws)
+        table = normal_table(len(scales), draws // len(scales), outputs, seed)
+    return Nodes(*(np.asarray(part, dtype) for part in (scales, weights, table)))
+
+
+@functools.lru_cache(maxsize=16)
+def normal_table(nodes: int, draws: int, outputs: int, seed: int) -> np.ndarray:
+    """Scrambled Sobol points as standard normal draws, shape (nodes, tables, draws, outputs)."""
+    sets = []
+    for table in range(TABLES):
+        points = qmc.Sobol(outputs, scramble=True, rng=np.random.default_rng([seed, table])).random(nodes * draws)
+        sets.append(norm.ppf(np.clip(points, 1e-9, 1 - 1e-9)).reshape(nodes, draws, outputs))
+    return np.stack(sets, axis=1)
+
+
+class Totals(NamedTuple):
+    r"""Sums over rows of the expected log likelihood and its derivatives.
+
+    Attributes:
+        value: nats.
+        slope: derivative in the whitened means, shape (outputs, inducing).
+        curvature: $\sum_x \mathbb E[-\beta \ell''] a_x a_x^\top$ per output, shape (outputs, inducing, inducing).
+        spill: the same sum with the residual in place of $a_x a_x^\top$, a number.
+    """
+
+    value: float
+    slope: np.ndarray
+    curvature: np.ndarray
+    spill: float
+
+
+def variances(rows: Rows, q: Variational) -> np.ndarray:
+    r"""Variance of f given a unit scale, $a_x^\top S_c a_x$ + residual, shape (n, outputs)."""
+    root = np.asarray(q.root, rows.features.dtype)
+    found = np.empty((len(rows), len(q.mean)), rows.features.dtype)
+    with jax.enable_x64(True):
+        root = jnp.asarray(root)
+        for here, (features, *_) in rows.chunks():
+            found[here] = np.asarray(_explained(features, root))[: here.stop - here.start]
+    return found + rows.residual[:, None]
+
+
+def totals(rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> Totals:
+    """Everything that a natural gradient needs."""
+    value, spill, slope, curvature = 0.0, 0.0, np.zeros(q.mean.shape), np.zeros(q.precision.shape)
+    parameters, mean = _as(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
+    with jax.enable_x64(True):
+        for _, (features, y, counts, var, residual) in rows.chunks(variance, rows.residual):
+            found = _totals(parameters, features, y, counts, var, residual, mean, nodes)
+            value += float(np.sum(np.asarray(found[0], np.float64)))
+            slope += np.asarray(found[1])
+            curvature += np.asarray(found[2])
+            spill += float(found[3])
+    return Totals(value, slope, curvature, spill)
+
+
+def value_and_slope(
+    rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes
+) -> tuple[float, np.ndarray]:
+    """Expected log likelihood and its derivative in the means, at a cost linear in the number of features."""
+    value, slope = 0.0, np.zeros(mean.shape)
+    parameters, mean = _as(rows, likelihood), np.asarray(mean, rows.features.dtype)
+    with jax.enable_x64(True):
+        for _, (features, y, counts, var) in rows.chunks(variance):
+            per_row, by_mean = _value_and_slope(parameters, features, y, counts, var, mean, nodes)
+            value += float(np.sum(np.asarray(per_row, np.float64)))
+            slope += np.asarray(by_mean)
+    return value, slope
+
+
+def values(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> float:
+    """Expected log likelihood of all rows."""
+    value = 0.0
+    parameters, mean = _as(rows, likelihood), np.asarray(mean, rows.features.dtype)
+    with jax.enable_x64(True):
+        for _, (features, y, counts, var) in rows.chunks(variance):
+            value += float(np.sum(np.asarray(_values(parameters, features, y, counts, var, mean, nodes), np.float64)))
+    return value
+
+
+def values_at(
+    rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, scales: np.ndarray, table: np.ndarray
+) -> np.ndarray:
+    """Expected log likelihood of all rows at each of some scales, shape (scales,)."""
+    dtype = rows.features.dtype
+    parameters, mean = _as(rows, likelihood), np.asarray(mean, dtype)
+    scales, found = np.asarray(scales, dtype), np.zeros(len(scales))
+    with jax.enable_x64(True):
+        for _, (features, y, counts, var) in rows.chunks(variance):
+            found += np.asarray(_values_at(parameters, features, y, counts, var, mean, scales, table))
+    return found
+
+
+def spills(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> float:
+    """The `spill` of `totals` alone, without matrices."""
+    spill = 0.0
+    parameters, mean = _as(rows, likelihood), np.asarray(mean, rows.features.dtype)
+    with jax.enable_x64(True):
+        for _, (features, y, counts, var, residual) in rows.chunks(variance, rows.residual):
+            spill += float(_spill(parameters, features, y, counts, var, residual, mean, nodes))
+    return spill
+
+
+def _as(rows: Rows, likelihood: Likelihood) -> Likelihood:
+    return jax.tree.map(lambda leaf: np.asarray(leaf, rows.features.dtype), likelihood)
+
+
+@jax.jit
+def _explained(features: Any, root: Any) -> Any:
+    outputs, inducing = root.shape[:2]
+    projected = features @ root.reshape(-1, inducing).T
+    return jnp.sum(projected.reshape(len(features), outputs, inducing) ** 2, axis=-1)
+
+
+def _expectations(likelihood: Likelihood, features: Any, y: Any, var: Any, mean: Any, nodes: Nodes) -> Any:
+    return likelihood.expectations(features @ mean.T, var, y, nodes.scales, nodes.weights, _draws(nodes, len(features)))
+
+
+def _draws(nodes: Nodes, rows: int) -> Any:
+    tables = nodes.table.shape[1]
+    return jnp.tile(jnp.asarray(nodes.table), (1, rows // tables, 1, 1))
+
+
+@jax.jit
+def _totals(
+    likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, residual: Any, mean: Any, nodes: Nodes
+) -> Any:
+    found = _expectations(likelihood, features, y, var, mean, nodes)
+    slope, curvature = found.slope * counts[:, None], found.curvature * counts[:, None]
+    weighted = curvature.T[:, None, :] * features.T[None]
+    matrices = weighted.reshape(-1, len(features)) @ features
+    inducing = features.shape[1]
+    return (
+        found.value * counts,
+        slope.T @ features,
+        matrices.reshape(-1, inducing, inducing),
+        jnp.sum(curvature * residual[:, None]),
+    )
+
+
+@jax.jit
+def _value_and_slope(
+    likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, mean: Any, nodes: Nodes
+) -> Any:
+    found = _expectations(likelihood, features, y, var, mean, nodes)
+    return found.value * counts, (found.slope * counts[:, None]).T @ features
+
+
+@jax.jit
+def _values(likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, mean: Any, nodes: Nodes) -> Any:
+    return _expectations(likelihood, features, y, var, mean, nodes).value * counts
+
+
+@jax.jit
+def _spill(
+    likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, residual: Any, mean: Any, nodes: Nodes
+) -> Any:
+    curvature = _expectations(likelihood, features, y, var, mean, nodes).curvature
+    return jnp.sum(curvature * (counts * residual)[:, None])
+
+
+@jax.jit
+def _values_at(
+    likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, mean: Any, scales: Any, table: Any
+) -> Any:
+    def one(scale: Any) -> Any:
+        nodes = Nodes(scale[None], jnp.ones_like(scale)[None], table)
+        value = _expectations(likelihood, features, y, var, mean, nodes).value * counts
+        return jnp.sum(value.astype(jnp.float64))
+
+    return jax.lax.map(one, scales)

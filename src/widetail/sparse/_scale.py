@@ -1,0 +1,278 @@
+"""q(scale): the variational law of the readout variance, one for all outputs and all points of a draw.
+
+A law for each kind of prior: a point for a `PointMass`, an inverse gamma for an `InverseGamma`, and for any other prior
+a categorical on a grid of logarithms, on which every expectation over the scale is a finite sum.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+
+from widetail.priors import InverseGamma, PointMass, ScalePrior
+
+# An expected log likelihood as a function of the logarithms of scales, (nodes,) -> (nodes,).
+Fit = Callable[[np.ndarray], np.ndarray]
+
+NODES = 32
+GRID_STEP = 0.125  # of the logarithm
+LARGEST_STEP = 1.0  # of the logarithm, in one update: the fit is known near the current law only
+NEGLIGIBLE = 1e-9
+
+
+class ScaleLaw(abc.ABC):
+    """A law of the scale; immutable. `nodes` and `strata` are two ways to take expectations over it."""
+
+    @property
+    @abc.abstractmethod
+    def mean_precision(self) -> float:
+        """Expectation of one over the scale."""
+
+    @property
+    @abc.abstractmethod
+    def log_range(self) -> tuple[float, float]:
+        """Logarithms between which practically all of the probability lies."""
+
+    @property
+    @abc.abstractmethod
+    def divergence(self) -> float:
+        """KL divergence from the prior, in nats."""
+
+    @abc.abstractmethod
+    def nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scales and probabilities, for smooth integrands to many digits."""
+
+    @abc.abstractmethod
+    def quantile(self, p: np.ndarray) -> np.ndarray:
+        """Scales below which the law has probability p."""
+
+    @abc.abstractmethod
+    def improved(self, fit: Fit, quad: float) -> "ScaleLaw":
+        """The law that maximises the bound, near the current one, when q(u given the scale) stays as it is.
+
+        Args:
+            fit: expected log likelihood of all rows at a scale, q(u given the scale) being N(mean, scale S).
+            quad: squared length of the whitened means, all outputs together.
+        """
+
+    @abc.abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """The numbers of the law, for a file; `law_for(prior, ...).restored(facts)` reads them."""
+
+    @abc.abstractmethod
+    def restored(self, facts: dict[str, Any]) -> "ScaleLaw":
+        """This law with other numbers."""
+
+    def strata(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Scales of equal probability, the middles of `count` strata: one for each draw of f."""
+        return self.quantile((np.arange(count) + 0.5) / count), np.full(count, 1 / count)
+
+    def objective(self, fit: Fit, quad: float) -> float:
+        """What `improved` maximises: the part of the bound that depends on the law."""
+        scales, weights = self.nodes()
+        return float(weights @ fit(np.log(scales)) - 0.5 * self.mean_precision * quad - self.divergence)
+
+
+def law_for(prior: ScalePrior, *, learn: bool = True) -> ScaleLaw:
+    """The family that goes with a prior, at the prior.
+
+    Args:
+        prior: of the scale.
+        learn: whether the value of a `PointMass` is learned (empirical Bayes) rather than kept.
+    """
+    if np.ndim(getattr(prior, "a", getattr(prior, "v", 0.0))):
+        raise ValueError("prior must be one law of one scale that all outputs share; got parameters that are arrays.")
+    if isinstance(prior, PointMass):
+        return PointScale(float(prior.v), learn)
+    if isinstance(prior, InverseGamma):
+        a, b = float(prior.a), float(prior.b)
+        return InverseGammaScale(a, b, a, b)
+    return GridScale.of(prior)
+
+
+@dataclasses.dataclass(frozen=True)
+class PointScale(ScaleLaw):
+    """A known scale, or the one with the largest bound."""
+
+    value: float
+    learn: bool
+
+    @property
+    def mean_precision(self) -> float:
+        return 1 / self.value
+
+    @property
+    def log_range(self) -> tuple[float, float]:
+        return float(np.log(self.value)), float(np.log(self.value))
+
+    @property
+    def divergence(self) -> float:
+        return 0.0
+
+    def nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([self.value]), np.ones(1)
+
+    def strata(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.nodes()
+
+    def quantile(self, p: np.ndarray) -> np.ndarray:
+        return np.full(np.shape(p), self.value)
+
+    def improved(self, fit: Fit, quad: float) -> "PointScale":
+        if not self.learn:
+            return self
+        centre = np.log(self.value)
+
+        def loss(t: float) -> float:
+            return float(0.5 * quad * np.exp(-t) - fit(np.array([t]))[0])
+
+        found: Any = scipy.optimize.minimize_scalar(
+            loss, bounds=(centre - LARGEST_STEP, centre + LARGEST_STEP), method="bounded", options={"xatol": 1e-6}
+        )
+        return dataclasses.replace(self, value=float(np.exp(found.x)))
+
+    def facts(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+    def restored(self, facts: dict[str, Any]) -> "PointScale":
+        return dataclasses.replace(self, value=float(facts["value"]))
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseGammaScale(ScaleLaw):
+    """InverseGamma(a, b), with a prior of the same family."""
+
+    a: float
+    b: float
+    prior_a: float
+    prior_b: float
+
+    @property
+    def mean_precision(self) -> float:
+        return self.a / self.b
+
+    @property
+    def log_range(self) -> tuple[float, float]:
+        low, high = np.log(self.quantile(np.array([1e-9, 1 - 1e-9])))
+        return float(low), float(high)
+
+    @property
+    def divergence(self) -> float:
+        a, b, a0, b0 = self.a, self.b, self.prior_a, self.prior_b
+        gammas = scipy.special.gammaln(a0) - scipy.special.gammaln(a)
+        return float((a - a0) * scipy.special.digamma(a) + gammas + a0 * np.log(b / b0) + a * (b0 - b) / b)
+
+    def nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        # the trapezoidal rule converges exponentially in the logarithm
+        t = np.linspace(*self.log_range, NODES)
+        x = np.log(self.b) - t
+        log_density = self.a * x - np.exp(x)
+        weights = np.exp(log_density - log_density.max())
+        return np.exp(t), weights / weights.sum()
+
+    def quantile(self, p: np.ndarray) -> np.ndarray:
+        return self.b / scipy.special.gammainccinv(self.a, p)
+
+    def improved(self, fit: Fit, quad: float) -> "InverseGammaScale":
+        start = np.log([self.a, self.b / self.a])
+
+        def at(point: np.ndarray) -> InverseGammaScale:
+            a, centre = np.exp(point)
+            return dataclasses.replace(self, a=float(a), b=float(a * centre))
+
+        found: Any = scipy.optimize.minimize(
+            lambda point: -at(point).objective(fit, quad),
+            start,
+            method="L-BFGS-B",
+            bounds=[
+                (start[0] - LARGEST_STEP, start[0] + LARGEST_STEP),
+                (start[1] - LARGEST_STEP, start[1] + LARGEST_STEP),
+            ],
+            options={"ftol": 1e-12, "gtol": 1e-9},
+        )
+        better = at(found.x)
+        return better if better.objective(fit, quad) > self.objective(fit, quad) else self
+
+    def facts(self) -> dict[str, Any]:
+        return {"a": self.a, "b": self.b}
+
+    def restored(self, facts: dict[str, Any]) -> "InverseGammaScale":
+        return dataclasses.replace(self, a=float(facts["a"]), b=float(facts["b"]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GridScale(ScaleLaw):
+    """Probabilities of the nodes of a uniform grid of logarithms, on which the prior is discretised too.
+
+    Attributes:
+        log_scales: the grid, shape (nodes,).
+        log_prior: logs of the prior's probabilities.
+        weights: probabilities.
+    """
+
+    log_scales: np.ndarray
+    log_prior: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, prior: ScalePrior) -> "GridScale":
+        """From a prior: far beyond its quantiles, as the data may be far out in its tails."""
+        low, high = (float(np.log(prior.quantile(p))) for p in (1e-4, 1 - 1e-4))
+        bounds = [None if end is None else float(end) for end in prior.log_bounds]
+        low = low - 5.0 if bounds[0] is None else bounds[0] + 1e-6
+        high = high + 10.0 if bounds[1] is None else bounds[1] - 1e-6
+        count = max(int(np.ceil((high - low) / GRID_STEP)), 32) + 1
+        log_scales = np.linspace(low, high, count)
+        log_density = np.asarray(prior.log_prob(np.exp(log_scales)), float) + log_scales
+        log_prior = log_density - scipy.special.logsumexp(log_density)
+        return cls(log_scales, log_prior, _without_negligible(np.exp(log_prior)))
+
+    @property
+    def mean_precision(self) -> float:
+        return float(self.weights @ np.exp(-self.log_scales))
+
+    @property
+    def log_range(self) -> tuple[float, float]:
+        kept = self.log_scales[self.weights > 0]
+        return float(kept[0]), float(kept[-1])
+
+    @property
+    def divergence(self) -> float:
+        some = self.weights > 0
+        return float(self.weights[some] @ (np.log(self.weights[some]) - self.log_prior[some]))
+
+    def nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        kept = self.weights > 0
+        return np.exp(self.log_scales[kept]), self.weights[kept]
+
+    def quantile(self, p: np.ndarray) -> np.ndarray:
+        index = np.searchsorted(np.cumsum(self.weights), np.asarray(p) * self.weights.sum())
+        return np.exp(self.log_scales[np.minimum(index, len(self.weights) - 1)])
+
+    def improved(self, fit: Fit, quad: float) -> "GridScale":
+        low, high = self.log_range
+        near = (self.log_scales >= low - LARGEST_STEP) & (self.log_scales <= high + LARGEST_STEP)
+        t = self.log_scales[near]
+        log_weights = self.log_prior[near] + fit(t) - 0.5 * quad * np.exp(-t)
+        weights = np.zeros_like(self.weights)
+        weights[near] = np.exp(log_weights - scipy.special.logsumexp(log_weights))
+        return dataclasses.replace(self, weights=_without_negligible(weights))
+
+    def facts(self) -> dict[str, Any]:
+        return {"weights": self.weights.tolist()}
+
+    def restored(self, facts: dict[str, Any]) -> "GridScale":
+        weights = np.asarray(facts["weights"], float)
+        if weights.shape != self.weights.shape:
+            raise ValueError("the law of the scale is of another grid")
+        return dataclasses.replace(self, weights=weights)
+
+
+def _without_negligible(weights: np.ndarray) -> np.ndarray:
+    """Probabilities without those that no sum would notice: they cost as much as the others."""
+    kept = np.where(weights > NEGLIGIBLE, weights, 0.0)
+    return kept / kept.sum()

@@ -1,0 +1,253 @@
+"""Fitting the variational posterior on cached features, with checkpoints and early stopping."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from widetail._progress import Progress, reporter
+from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
+from widetail.sparse._learn import improved_likelihood
+from widetail.sparse._natural import Ascent, Sites
+from widetail.sparse._rows import Rows, variances
+from widetail.sparse._variational import Variational
+from widetail.sparse.likelihoods import Likelihood
+
+# Few rows find the scale and rough means at almost no cost; every stage has four times as many.
+FIRST_STAGE_PER_POINT = 4
+GROWTH = 4
+ROUGH = 30.0  # how much less precise the earlier stages are
+SHORTEST_STEP = 0.05
+
+Validate = Callable[[Variational, Likelihood], float]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SparseFit:
+    """What training found.
+
+    Attributes:
+        q: the variational posterior.
+        likelihood: with its learned parameters.
+        bounds: evidence lower bound after every iteration, in nats per row of its stage.
+        stage_rows: rows of the stage of every iteration.
+        scores: validation log score after every iteration; empty without validation data.
+        sites: what a later fit needs to remember of these rows.
+        converged: whether it stopped by itself rather than at `max_iterations`.
+        seconds: wall time, of this run only if it was resumed.
+    """
+
+    q: Variational
+    likelihood: Likelihood
+    bounds: list[float]
+    stage_rows: list[int]
+    scores: list[float]
+    sites: Sites
+    converged: bool
+    seconds: float
+
+    @property
+    def bound(self) -> float:
+        """The last evidence lower bound, in nats per row."""
+        return self.bounds[-1]
+
+
+def train(
+    rows: Rows,
+    likelihood: Likelihood,
+    q: Variational,
+    *,
+    sites: Sites | None = None,
+    learn_likelihood: bool = True,
+    max_iterations: int = 40,
+    tolerance: float = 1e-5,
+    seed: int = 0,
+    validate: Validate | None = None,
+    patience: int = 5,
+    checkpoint: str | Path | None = None,
+    progress: Progress = False,
+) -> SparseFit:
+    """Maximise the evidence lower bound.
+
+    Every iteration takes the best means for the current covariances, then the best law of the scale, then a
+    natural-gradient step of the covariances. The first iterations see few rows, the last ones all of them.
+
+    Args:
+        rows: cached features and targets, in random order.
+        likelihood: where learning starts.
+        q: where to start.
+        sites: what is remembered of rows seen before.
+        learn_likelihood: whether to learn the parameters of the likelihood.
+        max_iterations: of each stage.
+        tolerance: a stage ends when an iteration gains less than this, in nats per row.
+        seed: of the draws of f.
+        validate: log score of held-out rows; the best iterate of the last stage is kept, and training ends after
+            `patience` iterations without a better one.
+        patience: see `validate`.
+        checkpoint: a file that is written after every iteration; if it is there already, training resumes from it.
+        progress: True for a bar on a terminal, or a function of (iterations done, most possible).
+    """
+    began = time.monotonic()
+    sites = Sites.none(*q.mean.shape) if sites is None else sites
+    run = _Run(rows, sites, seed, learn_likelihood, tolerance, max_iterations, validate, patience)
+    path = None if checkpoint is None else Path(checkpoint)
+    identity = "" if path is None else _identity(rows, likelihood, q, sites, run)
+    state = _State.start(q, likelihood)
+    if path is not None and path.exists():
+        state = _State.read(path, identity, state)
+    most = len(run.stages) * max_iterations
+    report = reporter(progress, "sparse")
+    while state.stage < len(run.stages):
+        report(min(len(state.bounds), most - 1), most)
+        state = run.iterate(state)
+        if path is not None:
+            state.write(path, identity)
+    report(most, most)
+    q, likelihood = (state.best_q, state.best_likelihood) if validate else (state.q, state.likelihood)
+    remembered = Ascent(rows, sites, seed).remember(q, likelihood)
+    return SparseFit(
+        q,
+        likelihood,
+        state.bounds,
+        state.stage_rows,
+        state.scores,
+        remembered,
+        state.converged,
+        time.monotonic() - began,
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _State:
+    """What a checkpoint holds."""
+
+    q: Variational
+    likelihood: Likelihood
+    best_q: Variational
+    best_likelihood: Likelihood
+    stage: int = 0
+    within: int = 0  # iterations of this stage
+    rate: float = 1.0  # of the next step of the covariances
+    bounds: list[float] = dataclasses.field(default_factory=list)
+    stage_rows: list[int] = dataclasses.field(default_factory=list)
+    scores: list[float] = dataclasses.field(default_factory=list)
+    converged: bool = False
+
+    @classmethod
+    def start(cls, q: Variational, likelihood: Likelihood) -> "_State":
+        return cls(q, likelihood, q, likelihood)
+
+    def arrays(self) -> dict[str, Any]:
+        return {
+            "mean": self.q.mean,
+            "precision": self.q.precision,
+            "best_mean": self.best_q.mean,
+            "best_precision": self.best_q.precision,
+        }
+
+    def write(self, path: Path, identity: str) -> None:
+        facts: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("stage", "within", "rate", "bounds", "stage_rows", "scores", "converged")
+        }
+        facts["law"], facts["best_law"] = self.q.law.facts(), self.best_q.law.facts()
+        facts["likelihood"] = likelihood_facts(self.likelihood)
+        facts["best_likelihood"] = likelihood_facts(self.best_likelihood)
+        write_checkpoint(path, identity, self.arrays(), facts)
+
+    @classmethod
+    def read(cls, path: Path, identity: str, start: "_State") -> "_State":
+        arrays, facts = read_checkpoint(path, identity, start.arrays())
+        parts = {}
+        for prefix in ("", "best_"):
+            law = start.q.law.restored(facts.pop(f"{prefix}law"))
+            q = start.q.with_law(law).with_mean(arrays[f"{prefix}mean"])
+            parts[f"{prefix}q"] = q.with_precision(arrays[f"{prefix}precision"])
+            parts[f"{prefix}likelihood"] = restored_likelihood(start.likelihood, facts.pop(f"{prefix}likelihood"))
+        return cls(**parts, **facts)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Run:
+    rows: Rows
+    sites: Sites
+    seed: int
+    learn_likelihood: bool
+    tolerance: float
+    max_iterations: int
+    validate: Validate | None
+    patience: int
+
+    @property
+    def stages(self) -> list[int]:
+        """Numbers of rows."""
+        sizes = [len(self.rows)]
+        # what is remembered of earlier rows is a better start than a few of these
+        while not self.sites.observations and sizes[0] > GROWTH * FIRST_STAGE_PER_POINT * self.rows.features.shape[1]:
+            sizes.insert(0, sizes[0] // GROWTH)
+        return sizes
+
+    def iterate(self, state: _State) -> _State:
+        """Means, scale, likelihood, covariances."""
+        size = self.stages[state.stage]
+        is_last_stage = state.stage == len(self.stages) - 1
+        ascent = Ascent(self.rows.first(size), self.sites, self.seed)
+        variance = variances(ascent.rows, state.q)
+        q = ascent.mean_optimum(state.q, state.likelihood, variance)
+        q = ascent.law_optimum(q, state.likelihood, variance)
+        likelihood = (
+            improved_likelihood(ascent, q, state.likelihood, variance) if self.learn_likelihood else state.likelihood
+        )
+        bound = ascent.bound(q, likelihood, variance) / ascent.rows.observations
+        previous = state.bounds[-1] if state.within else -np.inf
+        # covariances that depend on themselves may overshoot: shorter steps then
+        rate = state.rate if bound >= previous else max(0.5 * state.rate, SHORTEST_STEP)
+        tolerance = self.tolerance * (1.0 if is_last_stage else ROUGH)
+        has_settled = abs(bound - previous) < tolerance
+        is_over = has_settled or state.within + 1 >= self.max_iterations
+        scores, best = state.scores, (state.best_q, state.best_likelihood)
+        if self.validate is not None:
+            score = self.validate(q, likelihood)
+            own = [*scores, score][-state.within - 1 :]
+            if not is_last_stage or score >= max(own):
+                best = q, likelihood
+            elif len(own) - int(np.argmax(own)) > self.patience:
+                is_over = has_settled = True
+            scores = [*scores, score]
+        if not (is_over and is_last_stage):
+            found = ascent.totals(q, likelihood, variance)
+            q = ascent.covariance_step(q, found.curvature, rate)
+        return _State(
+            q=q,
+            likelihood=likelihood,
+            best_q=best[0],
+            best_likelihood=best[1],
+            stage=state.stage + is_over,
+            within=0 if is_over else state.within + 1,
+            rate=1.0 if is_over else rate,
+            bounds=[*state.bounds, float(bound)],
+            stage_rows=[*state.stage_rows, size],
+            scores=scores,
+            converged=bool(has_settled),
+        )
+
+
+def likelihood_facts(likelihood: Likelihood) -> dict[str, float]:
+    """The learnable numbers of a likelihood."""
+    return {name: float(getattr(likelihood, name)) for name in likelihood.learnable}
+
+
+def restored_likelihood(likelihood: Likelihood, facts: dict[str, float]) -> Likelihood:
+    """A likelihood with other numbers."""
+    return dataclasses.replace(likelihood, **{name: float(facts[name]) for name in likelihood.learnable})
+
+
+def _identity(rows: Rows, likelihood: Likelihood, q: Variational, sites: Sites, run: _Run) -> str:
+    return fingerprint(
+        np.asarray(rows.features), rows.residual, rows.y, rows.counts, likelihood, q.mean, q.precision, q.law.facts(),
+        np.asarray(sites.precision), run.seed, run.learn_likelihood, run.tolerance, run.max_iterations, run.patience,
+        run.validate is None,
+    )  # fmt: skip

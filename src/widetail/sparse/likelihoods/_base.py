@@ -1,0 +1,102 @@
+"""What every likelihood can do, and the expectations that variational inference needs of it."""
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+# Nodes of the quadrature over one latent value: 1e-9 for a logistic function under a standard deviation of 3.
+HERMITE_NODES = 32
+# Keeps the root of a variance differentiable where a row is known exactly.
+SMALLEST_VARIANCE = 1e-12
+
+
+class Expectations(NamedTuple):
+    """Expectations of the log density of rows under q(f), with weights summed over the nodes of the scale.
+
+    Attributes:
+        value: of the log density itself, shape (rows,).
+        slope: of its derivative in the latent mean, shape (rows, outputs).
+        curvature: of minus the second derivative in f, *times the scale*, shape (rows, outputs); equal to minus twice
+            the derivative of `value` in the variance.
+    """
+
+    value: Float[Array, " rows"]
+    slope: Float[Array, "rows outputs"]
+    curvature: Float[Array, "rows outputs"]
+
+
+class Likelihood(eqx.Module):
+    """The law of a target given its latent values f and the scale of the draw.
+
+    A new likelihood gives `log_prob`, elementwise, and `sample`; expectations then come by Gauss-Hermite quadrature and
+    their derivatives by differentiation. Override `expected_log_prob` where there is a closed form.
+    Parameters named in `learnable` are positive and are learned by empirical Bayes.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from widetail.sparse import Likelihood
+        >>> class Laplace(Likelihood):
+        ...     width: float = 1.0
+        ...     learnable = ("width",)
+        ...     def log_prob(self, f, y, scale):
+        ...         return -jnp.abs(y - f) / self.width - jnp.log(2 * jnp.asarray(self.width, f.dtype))
+        ...     def sample(self, key, f, scale):
+        ...         return f + self.width * jax.random.laplace(key, f.shape, f.dtype)
+    """
+
+    learnable: ClassVar[tuple[str, ...]] = ()
+    couples_outputs: ClassVar[bool] = False
+    """Whether a target depends on all outputs together, so that expectations are taken by draws of f."""
+
+    @abc.abstractmethod
+    def log_prob(self, f: Any, y: Any, scale: Any) -> Any:
+        """Log density of y, elementwise; `scale` is the readout variance of the draw, for noise inside of it."""
+
+    @abc.abstractmethod
+    def sample(self, key: PRNGKeyArray, f: Any, scale: Any) -> Any:
+        """A draw of y for every f."""
+
+    def check_targets(self, y: np.ndarray) -> None:
+        """Raise a ValueError that names y when it cannot come from this likelihood."""
+
+    def expected_log_prob(self, mean: Any, variance: Any, y: Any, scale: Any, draws: Any) -> Any:
+        """Expectation of the log density under N(mean, scale * variance), shape (rows,).
+
+        Args:
+            mean, variance: shape (rows, outputs).
+            y: targets, shape (rows, outputs).
+            scale: one readout variance.
+            draws: standard normal draws, shape (rows, draws, outputs); for likelihoods that couple outputs.
+        """
+        nodes, weights = _hermite(mean.dtype)
+        f = mean[..., None] + jnp.sqrt(scale * variance)[..., None] * nodes
+        return jnp.sum(self.log_prob(f, y[..., None], scale) @ weights, axis=-1)
+
+    def expectations(self, mean: Any, variance: Any, y: Any, scales: Any, weights: Any, draws: Any) -> Expectations:
+        """Expectations over f and over the scale.
+
+        Args:
+            mean, variance: of f given a unit scale, shape (rows, outputs).
+            y: targets.
+            scales, weights: nodes of q(scale) and their probabilities, shape (nodes,).
+            draws: standard normal draws, shape (nodes, rows, draws, outputs).
+        """
+        variance = jnp.maximum(variance, SMALLEST_VARIANCE)
+
+        def total(mean: Any, variance: Any) -> Any:
+            per_node = jax.vmap(lambda scale, z: self.expected_log_prob(mean, variance, y, scale, z))(scales, draws)
+            value = weights @ per_node
+            return jnp.sum(value), value
+
+        (_, value), (slope, by_variance) = jax.value_and_grad(total, (0, 1), has_aux=True)(mean, variance)
+        return Expectations(value, slope, -2 * by_variance)
+
+
+def _hermite(dtype: Any) -> tuple[Any, Any]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+    return jnp.asarray(nodes, dtype), jnp.asarray(weights / weights.sum(), dtype)

@@ -1,0 +1,45 @@
+"""Gaussian noise."""
+
+import math
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from widetail._validation import as_parameter, check_variance
+from widetail.sparse.likelihoods._base import Likelihood
+
+
+class Gaussian(Likelihood):
+    """y = f + noise of variance `noise`, or of `scale * noise` where it is inside of the scale.
+
+    Inside of the scale the bound is exact when every row is an inducing input: the process is then a Student-t process
+    for an inverse gamma prior. Outside of it the noise is ordinary, and the bound is a little below.
+
+    Args:
+        noise: variance.
+        scaled: whether the noise is inside of the scale.
+    """
+
+    noise: Any = eqx.field(default=0.1, converter=as_parameter)
+    scaled: bool = eqx.field(default=True, static=True)
+    learnable: ClassVar[tuple[str, ...]] = ("noise",)
+
+    def __check_init__(self):
+        check_variance("noise", self.noise, positive=True)
+
+    def variance(self, scale: Any, dtype: Any) -> Any:
+        """Variance of the noise at a scale."""
+        noise = jnp.asarray(self.noise, dtype)
+        return noise * scale if self.scaled else noise
+
+    def log_prob(self, f, y, scale):
+        variance = self.variance(scale, f.dtype)
+        return -0.5 * ((y - f) ** 2 / variance + jnp.log(variance) + math.log(2 * math.pi))
+
+    def expected_log_prob(self, mean, variance, y, scale, draws):
+        return jnp.sum(self.log_prob(mean, y, scale) - 0.5 * scale * variance / self.variance(scale, mean.dtype), -1)
+
+    def sample(self, key, f, scale):
+        return f + jnp.sqrt(self.variance(scale, f.dtype)) * jax.random.normal(key, f.shape, f.dtype)

@@ -1,0 +1,211 @@
+"""Sparse estimators among scikit-learn's checks, in files, and on streams."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import widetail as wt
+from widetail import nn, sparse
+
+QUICK = {"net": nn.mlp(1, "erf"), "inducing": 12, "learn": False, "max_iterations": 12}
+
+# Of some fifty checks, each of which compiles for shapes of its own, those that find most.
+QUICK_CHECKS = {
+    "check_dict_unchanged",
+    "check_estimators_nan_inf",
+    "check_estimators_unfitted",
+    "check_fit2d_1sample",
+    "check_methods_subset_invariance",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_estimators_partial_fit_n_features",
+}
+
+
+def checks():
+    for model in (wt.SparseMixtureClassifier(**QUICK), wt.SparseMixtureRegressor(**QUICK)):
+        for estimator, check in estimator_checks_generator(model, mark="skip"):
+            name = getattr(check, "func", check).__name__
+            marks = [] if name in QUICK_CHECKS else [pytest.mark.slow]
+            yield pytest.param(estimator, check, marks=marks, id=f"{type(model).__name__}-{name}")
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (150, 2))
+    return x, np.where(x[:, 0] + 0.3 * rng.normal(size=150) > 0.5, "b", np.where(x[:, 1] > 0, "c", "a"))
+
+
+@pytest.fixture(scope="module")
+def classifier(table):
+    return wt.SparseMixtureClassifier(**QUICK).fit(*table)
+
+
+def test_classes_and_their_probabilities(table, classifier):
+    x, y = table
+    assert classifier.score(x, y) > 0.85
+    p = classifier.predict_proba(x)
+    assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    assert_allclose(classifier.log_score(x, y), np.mean(np.log(p[np.arange(150), np.searchsorted(["a", "b", "c"], y)])))
+    entropy, information = classifier.entropy(x), classifier.mutual_information(x)
+    assert np.all((information >= 0) & (information <= entropy + 1e-9) & (entropy <= np.log(3) + 1e-9))
+    far = np.array([[30.0, -25.0]])
+    assert classifier.mutual_information(far)[0] > np.median(information)
+    assert classifier.predict_dist(x).mean.shape == (150, 3)
+
+
+def test_probabilities_to_three_digits(table, classifier):
+    """Against plain Monte Carlo with many draws of its own: latent values and scales."""
+    x = table[0][:6]
+    mean, variance = classifier.model_.latent(classifier._new_inputs(x))
+    rng = np.random.default_rng(0)
+    draws = 200_000
+    scale = classifier.model_.q.law.quantile(rng.uniform(size=draws))
+    f = mean[:, None] + np.sqrt(variance)[:, None] * np.sqrt(scale)[:, None] * rng.normal(size=(6, draws, 3))
+    p = np.exp(f - f.max(axis=2, keepdims=True))
+    p /= p.sum(axis=2, keepdims=True)
+    error = p.std(axis=1) / np.sqrt(draws)
+    found = classifier.predict_proba(x)
+    assert np.all(np.abs(found - p.mean(axis=1)) < 1e-3 + 4 * error)
+    other = sparse.class_probabilities(mean, variance, classifier.model_.q.law, seed=7)[0]
+    assert np.max(np.abs(found - other)) < 1e-3
+
+
+def test_same_seed_same_model(table, classifier):
+    again = clone(classifier).fit(*table)
+    assert np.array_equal(again.predict_proba(table[0]), classifier.predict_proba(table[0]))
+
+
+def test_files_without_the_training_data(table, classifier, tmp_path):
+    x, y = table
+    classifier.save(tmp_path / "model")
+    loaded = wt.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(x), classifier.predict_proba(x))
+    assert_allclose(loaded.partial_fit(x[:20], y[:20]).predict_proba(x), clone_after(classifier, x, y), atol=1e-6)
+    regressor = wt.SparseMixtureRegressor(**QUICK, likelihood="student_t").fit(x, x[:, 0])
+    regressor.save(tmp_path / "numbers")
+    assert np.array_equal(wt.load(tmp_path / "numbers").predict_dist(x).std, regressor.predict_dist(x).std)
+    (tmp_path / "model").write_bytes((tmp_path / "model").read_bytes()[:-9])
+    with pytest.raises(ValueError, match="damaged"):
+        wt.load(tmp_path / "model")
+
+
+def clone_after(model, x, y):
+    """What a model says after more rows, without changing it."""
+    other = clone(model)
+    other.__dict__.update(model.__dict__)
+    return other.partial_fit(x[:20], y[:20]).predict_proba(x)
+
+
+def test_streams(table):
+    x, y = table
+    model = wt.SparseMixtureClassifier(**QUICK)
+    for start in range(0, 150, 50):
+        rows = slice(start, start + 50)
+        model.partial_fit(x[rows], y[rows], classes=["a", "b", "c"])
+    assert model.model_.sites.observations == 150
+    assert model.score(x, y) > 0.8
+    with pytest.raises(ValueError, match="among classes_"):
+        model.partial_fit(x[:3], ["a", "b", "z"])
+    with pytest.raises(ValueError, match="first call"):
+        wt.SparseMixtureClassifier(**QUICK).partial_fit(x, y)
+
+
+def test_a_class_that_is_missing_from_a_batch(table):
+    x, y = table
+    model = wt.SparseMixtureClassifier(**QUICK).partial_fit(x[y != "c"], y[y != "c"], classes=["a", "b", "c"])
+    p = model.predict_proba(x)
+    assert p.shape == (150, 3)
+    assert np.all(p[:, 2] < 0.5)
+
+
+@pytest.mark.parametrize(
+    "name", ["gaussian", *(pytest.param(name, marks=pytest.mark.slow) for name in ("student_t", "poisson"))]
+)
+def test_regression(name):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (200, 1))
+    f = np.sin(2 * x[:, 0])
+    y = rng.poisson(np.exp(1 + f)) if name == "poisson" else 50 + 10 * (f + 0.2 * rng.normal(size=200))
+    model = wt.SparseMixtureRegressor(**QUICK, likelihood=name).fit(x, y)
+    expected = np.exp(1 + f) if name == "poisson" else 50 + 10 * f
+    assert np.corrcoef(model.predict(x), expected)[0, 1] > 0.98
+    lower, upper = model.predict_interval(x, 0.9)
+    assert 0.83 < np.mean((lower <= y) & (y <= upper)) < 0.97
+    assert_allclose(model.log_score(x, y), np.mean(model.predict_dist(x).log_prob(np.asarray(y, float))))
+    if name == "gaussian":
+        assert_allclose(np.sqrt(model.model_.likelihood.noise * 1 / model.model_.q.law.mean_precision), 0.27, rtol=0.3)
+
+
+def test_student_t_noise_shrugs_off_outliers():
+    rng = np.random.default_rng(1)
+    x = np.sort(rng.uniform(-2.0, 2.0, (150, 1)), axis=0)
+    f = np.sin(2 * x[:, 0])
+    y = f + 0.1 * rng.normal(size=150)
+    y[::15] += 8.0
+    errors = {
+        name: np.sqrt(np.mean((wt.SparseMixtureRegressor(**QUICK, likelihood=name).fit(x, y).predict(x) - f) ** 2))
+        for name in ("gaussian", "student_t")
+    }
+    assert errors["student_t"] < 0.12
+    assert errors["student_t"] < 0.3 * errors["gaussian"]
+
+
+def test_pipelines_frames_images_and_given_inducing_inputs(table):
+    x, y = table
+    pipeline = make_pipeline(PolynomialFeatures(2, include_bias=False), wt.SparseMixtureClassifier(**QUICK))
+    assert cross_val_score(pipeline, x, y, cv=2).mean() > 0.7
+    frame = pd.DataFrame(x, columns=["a", "b"])
+    model = wt.SparseMixtureClassifier(**QUICK | {"inducing": x[:10]}, prior=wt.PointMass(1.0)).fit(frame, y)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    assert model.model_.whitening.inducing.shape == (10, 2)
+    images = np.random.default_rng(0).normal(size=(40, 6, 6))
+    net = nn.Sequential(nn.Conv(3), nn.Relu(), nn.Flatten())
+    seen = wt.SparseMixtureClassifier(net, inducing=50, learn=False, selection="kmeans").fit(images, np.arange(40) % 2)
+    assert seen.model_.whitening.inducing.shape == (40, 6, 6, 1)
+    with pytest.raises(ValueError, match=r"inputs of shape \(6, 6, 1\)"):
+        seen.predict(images[:, :5])
+    images[3, 2, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        seen.predict(images)
+
+
+def test_bad_targets_are_named(table):
+    x, _ = table
+    with pytest.raises(ValueError, match="one class"):
+        wt.SparseMixtureClassifier(**QUICK).fit(x, np.zeros(150))
+    with pytest.raises(ValueError, match="counts"):
+        wt.SparseMixtureRegressor(**QUICK, likelihood="poisson").fit(x, x[:, 0])
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        sparse.Categorical(3).check_targets(np.array([0, 3]))
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("inducing", 0), ("net", "mlp"), ("prior", 2.0), ("validation_fraction", 1.0), ("precision", "half")],
+)
+def test_bad_parameters_are_named(table, parameter, value):
+    with pytest.raises(ValueError, match=parameter):
+        wt.SparseMixtureClassifier(**{parameter: value}).fit(*table)
+
+
+def test_early_stopping_and_other_priors(table):
+    x, y = table
+    model = wt.SparseMixtureClassifier(**QUICK, early_stopping=True, patience=2, prior=wt.LogNormal(0.0, 1.0)).fit(x, y)
+    assert len(model.fit_.scores) == len(model.fit_.bounds)
+    assert isinstance(model.model_.q.law, sparse.GridScale)
+    assert model.score(x, y) > 0.8

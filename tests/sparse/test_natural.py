@@ -1,0 +1,136 @@
+"""Natural gradients: one step to the optimum, and derivatives against finite differences."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import widetail as wt
+from widetail import sparse
+from widetail.sparse import Ascent, Sites, train, variances
+from widetail.sparse._rows import nodes_of
+
+from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
+
+
+@pytest.mark.parametrize("name", ["point", "inverse gamma", "log-normal"])
+def test_one_step_reaches_the_optimum_of_a_gaussian_likelihood(name):
+    x = inputs()
+    y = sine(x)
+    rows = cached(x, y, x[:8])
+    ascent = Ascent(rows, Sites.none(1, 8))
+    likelihood = sparse.Gaussian(0.1)
+    q = scattered(start(PRIORS[name], 1, 8))
+    stepped = ascent.step(q, ascent.totals(q, likelihood, variances(rows, q)), 1.0)
+    a = rows.features
+    precision = np.eye(8) + a.T @ a / 0.1
+    assert_allclose(stepped.precision[0], precision, rtol=1e-9, atol=1e-9)
+    assert_allclose(stepped.mean[0], np.linalg.solve(precision, a.T @ y[:, 0] / 0.1), rtol=1e-8, atol=1e-9)
+
+
+def problem(kind):
+    """Rows of three outputs where they are coupled, of one otherwise, and a posterior away from the optimum."""
+    x = inputs(40)
+    rng = np.random.default_rng(3)
+    likelihood, y = {
+        "categorical": (sparse.Categorical(3), rng.integers(0, 3, 40)),
+        "bernoulli": (sparse.Bernoulli(), rng.integers(0, 2, (40, 1)).astype(float)),
+        "poisson": (sparse.Poisson("softplus"), rng.poisson(2.0, (40, 1)).astype(float)),
+        "student t": (sparse.StudentT(4.0, 0.1), sine(x)),
+        "gaussian outside": (sparse.Gaussian(0.1, scaled=False), sine(x)),
+    }[kind]
+    outputs = 3 if kind == "categorical" else 1
+    return cached(x, y, x[:8]), likelihood, scattered(start(PRIORS["inverse gamma"], outputs, 8))
+
+
+def slow(kind):
+    """Each kind compiles functions of its own."""
+    return pytest.param(kind, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("kind", ["categorical", "student t", *map(slow, ("bernoulli", "poisson", "gaussian outside"))])
+def test_derivatives_against_finite_differences(kind, monkeypatch):
+    rows, likelihood, q = problem(kind)
+    if kind == "categorical":
+        # few draws of f would estimate the second derivative of a softmax in another way than the difference does
+        many = nodes_of(q.law, likelihood, 3, 0, np.float64, 512)
+        monkeypatch.setattr(Ascent, "nodes", lambda *_: many)
+    outputs = len(q.mean)
+    ascent = Ascent(rows, Sites.none(outputs, 8))
+    found = ascent.totals(q, likelihood, variances(rows, q))
+    rng = np.random.default_rng(0)
+
+    def expected(q):
+        return ascent.bound(q, likelihood) + q.divergence
+
+    assert_allclose(found.value, expected(q), rtol=1e-9)
+    direction = rng.normal(size=q.mean.shape)
+    step = 1e-5
+    difference = expected(q.with_mean(q.mean + step * direction)) - expected(q.with_mean(q.mean - step * direction))
+    assert_allclose(np.sum(found.slope * direction), difference / (2 * step), rtol=1e-5)
+    # d/dS of the expectation is minus half of the curvature
+    change = rng.normal(size=q.precision.shape)
+    change = 1e-4 * (change + np.swapaxes(change, 1, 2))
+    up, down = (q.with_precision(np.linalg.inv(q.covariance + sign * change)) for sign in (1, -1))
+    tolerance = 0.02 if kind == "categorical" else 1e-4
+    difference = 0.5 * (expected(up) - expected(down))
+    assert_allclose(-0.5 * np.sum(found.curvature * change), difference, rtol=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["categorical", "student t", *map(slow, ("bernoulli", "poisson", "gaussian outside"))])
+def test_training_raises_the_bound_and_ends_where_it_is_flat(kind):
+    rows, likelihood, q = problem(kind)
+    q = start(PRIORS["inverse gamma"], len(q.mean), 8)
+    fit = train(rows, likelihood, q, learn_likelihood=False, tolerance=1e-8, max_iterations=60)
+    assert fit.converged
+    assert np.all(np.diff(fit.bounds) > -1e-4)
+    ascent = Ascent(rows, Sites.none(len(q.mean), 8))
+    rng = np.random.default_rng(0)
+    best = ascent.bound(fit.q, likelihood)
+    allowed = 0.05 if kind == "categorical" else 1e-4
+    for _ in range(5):
+        moved = fit.q.with_mean(fit.q.mean + 0.2 * rng.normal(size=q.mean.shape))
+        assert ascent.bound(moved, likelihood) < best
+        factor = 1 + 0.1 * rng.normal()
+        assert ascent.bound(fit.q.with_precision(fit.q.precision * factor), likelihood) < best + allowed
+
+
+def test_more_rows_in_stages_end_at_the_same_place():
+    x = inputs(400)
+    y = sine(x)
+    rows = cached(x, y, np.linspace(-2, 2, 8)[:, None])
+    q = start(wt.PointMass(1.0), 1, 8, learn=True)
+    fit = train(rows, sparse.Gaussian(0.1, scaled=False), q, tolerance=1e-9)
+    assert len(set(fit.stage_rows)) > 1
+    # empirical Bayes of scale and noise: no value nearby has a larger bound
+    none = Sites.none(1, 8)
+    for scale, noise in ((1.2, 1.0), (0.8, 1.0), (1.0, 1.1), (1.0, 0.9)):
+        law = sparse.PointScale(fit.q.law.value * scale, learn=False)
+        likelihood = sparse.Gaussian(fit.likelihood.noise * noise, scaled=False)
+        other = train(rows, likelihood, fit.q.with_law(law), learn_likelihood=False, tolerance=1e-9)
+        assert Ascent(rows, none).bound(other.q, likelihood) < fit.bound * 400 + 1e-3
+
+
+def test_rows_in_turn_are_rows_together_for_a_gaussian_likelihood():
+    x = inputs(60)
+    y = sine(x)
+    inducing = np.linspace(-2, 2, 8)[:, None]
+    likelihood, options = sparse.Gaussian(0.1), {"learn_likelihood": False, "tolerance": 1e-10}
+    q = start(wt.PointMass(1.3), 1, 8)
+    together = train(cached(x, y, inducing), likelihood, q, **options)
+    first = train(cached(x[:25], y[:25], inducing), likelihood, q, **options)
+    second = train(cached(x[25:], y[25:], inducing), likelihood, first.q, sites=first.sites, **options)
+    assert_allclose(second.q.mean, together.q.mean, rtol=1e-5, atol=1e-6)
+    assert_allclose(second.q.precision, together.q.precision, rtol=1e-6, atol=1e-7)
+
+
+def test_exact_predictions_when_every_row_is_an_inducing_input():
+    x = inputs()
+    y = sine(x)
+    prior = PRIORS["inverse gamma"]
+    fit = train(cached(x, y, x), sparse.Gaussian(0.1), start(prior, 1, 40), learn_likelihood=False, tolerance=1e-10)
+    x_new = np.linspace(-2.5, 2.5, 9)[:, None]
+    new = cached(x_new, np.zeros((9, 1)), x)
+    exact = wt.ScaleMixture(KERNEL, prior, wt.ScaledNoise(0.1)).posterior(x, y).f(x_new)
+    assert_allclose((new.features @ fit.q.mean.T), exact.mean, rtol=1e-4, atol=1e-5)
+    mean_scale = fit.q.law.b / (fit.q.law.a - 1)
+    assert_allclose(mean_scale * variances(new, fit.q)[:, 0], exact.var[:, 0], rtol=1e-3, atol=1e-6)
