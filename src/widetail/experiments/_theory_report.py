@@ -28,7 +28,7 @@ def findings(results: Results) -> Findings:
                 figure(
                     "posteriors",
                     "The paper's figure 1, left: posterior of the NNGP and of the scale mixture, after five points of a "
-                    "sine; the band is wider where the readout variance is not known.",
+                    "sine. The NNGP keeps the mean of the prior as its readout variance, the mixture infers it from the points.",
                 ),
                 figure(
                     "histograms",
