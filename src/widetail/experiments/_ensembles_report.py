@@ -3,17 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from widetail.experiments._aggregate import paired_differences, summarise
-from widetail.experiments._figures import panels, png
 from widetail.experiments._image_names import shown
 from widetail.experiments._paper import ENSEMBLES
 from widetail.experiments._registry import Findings, Results
+from widetail.experiments._reliability import reliability_figure
 from widetail.experiments._report import Bullets, Figure, Prose, Section, Table
 from widetail.experiments._tables import ours, papers, side_by_side
-from widetail.metrics import Reliability
-from widetail.plots import reliability_curve
 
 MODELS = {"plain": "plain", "mixture": "mixture"}
 CORNER = "data set"
@@ -50,8 +46,8 @@ def _sentences(cases: Mapping[str, str], gaps: Mapping[Any, Any], seeds: int) ->
         return f"lower on {better}, higher on {len(clear) - better}, neither on {len(chosen) - len(clear)}"
 
     sentences = [
-        f"NLL of the mixture against that of the plain ensemble, on {len(cases)} cases, {seeds} seeds, by more than two "
-        f"standard errors of the paired difference: **{verdict(list(cases))}**."
+        f"NLL of the mixture against that of the plain ensemble, on {len(cases)} cases, {seeds} seeds, by more than "
+        f"two standard errors of the paired difference: **{verdict(list(cases))}**."
     ]
     left_out = [case for case in cases if case.endswith("/left_out")]
     if left_out:
@@ -86,8 +82,8 @@ def _scores(rows: Sequence[Mapping[str, Any]], cases: Mapping[str, str], gaps: A
 
 
 _NOTE = (
-    "The paper's numbers were multiplied by 10: it divides by the number of classes. The last column is the mean ± standard "
-    "error of the difference on the same seed."
+    "The paper's numbers were multiplied by 10: it divides by the number of classes. The last column is the mean ± "
+    "standard error of the difference on the same seed."
 )
 
 
@@ -95,45 +91,17 @@ def _calibration(rows: Sequence[Mapping[str, Any]], cases: Mapping[str, str]) ->
     ece = summarise(rows, ("case", "model"), "ece")
     columns = {model: ours(ece, model) for model in MODELS}
     table = side_by_side("Expected calibration error, 15 bins; lower is better", CORNER, cases, columns, digits=4)
-    return [Table(table), Figure("ensemble-reliability", _reliability(rows, cases), _CAPTION)]
+    pooled = {
+        title: {model: [row for row in rows if (row["case"], row["model"]) == (case, model)] for model in MODELS}
+        for case, title in cases.items()
+    }
+    return [Table(table), Figure("ensemble-reliability", reliability_figure(pooled), _CAPTION)]
 
 
 _CAPTION = (
-    "Accuracy against confidence, all seeds together; below the diagonal predictions are too sure of themselves. Bars are "
-    "95 % intervals."
+    "Accuracy against confidence, all seeds together; below the diagonal predictions are too sure of themselves. Bars "
+    "are 95 % intervals."
 )
-
-
-def _reliability(rows: Sequence[Mapping[str, Any]], cases: Mapping[str, str]) -> bytes:
-    columns = min(len(cases), 4)
-    lines = -(-len(cases) // columns)
-    figure, axes = panels(columns, (3.3 * columns, 3.4 * lines), rows=lines)
-    for ax in axes[len(cases) :]:
-        ax.set_visible(False)
-    for ax, (case, title) in zip(axes, cases.items(), strict=False):
-        for model in MODELS:
-            mine = [row for row in rows if (row["case"], row["model"]) == (case, model)]
-            reliability_curve(pooled_reliability(mine), label=model, ax=ax)
-        ax.set_title(title, fontsize="medium")
-        ax.legend(loc="upper left", frameon=False, fontsize="x-small")
-        ax.set_xlabel("confidence")
-        ax.set_ylabel("accuracy" if ax in axes[::columns] else "")
-    return png(figure)
-
-
-def pooled_reliability(rows: Sequence[Mapping[str, Any]]) -> Reliability:
-    """The bins of all rows together."""
-    counts, confidence, accuracy = (
-        np.array([row[name] for row in rows], np.float64) for name in ("bin_counts", "bin_confidence", "bin_accuracy")
-    )
-    total = counts.sum(axis=0)
-    share = counts / np.maximum(total, 1)
-    return Reliability(
-        edges=np.linspace(0, 1, counts.shape[1] + 1),
-        counts=total.astype(np.int64),
-        confidence=(share * confidence).sum(axis=0),
-        accuracy=(share * accuracy).sum(axis=0),
-    )
 
 
 def _unseen(rows: Sequence[Mapping[str, Any]], cases: Mapping[str, str]) -> list[Any]:
@@ -146,8 +114,8 @@ def _unseen(rows: Sequence[Mapping[str, Any]], cases: Mapping[str, str]) -> list
     return [
         Table(side_by_side(title, CORNER, seen, columns, best="highest", digits=4)),
         Prose(
-            "Networks have an output for every class, also for those that they never see, and are scored on all test images, "
-            "as in the paper: the NLL of an unseen class says how little a network has ruled it out."
+            "Networks have an output for every class, also for those that they never see, and are scored on all test "
+            "images, as in the paper: the NLL of an unseen class says how little a network has ruled it out."
         ),
     ]
 
@@ -166,20 +134,21 @@ def _protocol(results: Results) -> list[Any]:
     return [
         Bullets(
             [
-                f"Here: {config.members} networks of 4 convolutions with {config.width} channels, NTK parametrisation, Adam, "
-                f"{config.rows} training images of which a tenth stops the training, {config.test_rows} test images, "
-                f"{config.seeds} seeds. The paper: 8 networks, 128 channels, all images. A GPU gets that size from the same "
-                f"command.",
-                f"The mixture draws the readout variance of each network from {config.prior}; the plain ensemble has variance "
-                f"1. Both start from the same random numbers and see the same images in the same order.",
-                "The NLL is the mean over images of minus the log of the mean probability of the members, in nats. The "
-                "paper's numbers are a mean over classes too (a tenth of that) and times 100: its columns are converted.",
-                f"Corruptions follow the recipes of MNIST-C at its published severities. Left out: classes "
-                f"{', '.join(map(str, config.left_out))}. Imbalance: class sizes fall exponentially to {config.imbalance:.0%} "
-                f"(the paper does not say how far). Label noise: half of the labels are drawn anew in the paper, so that 45 % "
-                f"are wrong; {config.label_noise:.0%} are here.",
-                "Accuracies of small training sets are lower than the paper's; what can be compared is the difference between "
-                "both columns.",
+                f"Here: {config.members} networks of 4 convolutions with {config.width} channels, NTK "
+                f"parametrisation, Adam, {config.rows} training images of which a tenth stops the training, "
+                f"{config.test_rows} test images, {config.seeds} seeds. The paper: 8 networks, 128 channels, all "
+                "images. A GPU gets that size from the same command.",
+                f"The mixture draws the readout variance of each network from {config.prior}; the plain ensemble has "
+                "variance 1. Both start from the same random numbers and see the same images in the same order.",
+                "The NLL is the mean over images of minus the log of the mean probability of the members, in nats. "
+                "The paper's numbers are a mean over classes too (a tenth of that) and times 100: its columns are "
+                "converted.",
+                "Corruptions follow the recipes of MNIST-C at its published severities. Left out: classes "
+                f"{', '.join(map(str, config.left_out))}. Imbalance: class sizes fall exponentially to "
+                f"{config.imbalance:.0%} (the paper does not say how far). Label noise: half of the labels are drawn "
+                f"anew in the paper, so that 45 % are wrong; {config.label_noise:.0%} are here.",
+                "Accuracies of small training sets are lower than the paper's; what can be compared is the difference "
+                "between both columns.",
             ]
         )
     ]

@@ -19,6 +19,16 @@ def panels(columns: int, size: tuple[float, float], *, rows: int = 1) -> tuple[A
     return figure, axes.ravel()
 
 
+def grid(count: int, height: float) -> tuple[Any, Any]:
+    """A figure with `count` axes in lines of up to four."""
+    columns = min(count, 4)
+    rows = -(-count // columns)
+    figure, axes = panels(columns, (max(3.3 * columns, 6.6), height * rows), rows=rows)
+    for ax in axes[count:]:
+        ax.remove()
+    return figure, axes[:count]
+
+
 def png(figure: Any) -> bytes:
     """The drawing as a PNG file; the figure is closed."""
     from matplotlib import pyplot

@@ -25,9 +25,7 @@ PaperTable = Mapping[str, Mapping[str, Printed]]  # by row, then by column
 def _parse(text: str) -> PaperTable:
     head, *lines = ([cell.strip() for cell in line.split("|")] for line in text.strip().splitlines())
     return {
-        line[0]: {
-            name: Printed(*map(float, cell.split())) for name, cell in zip(head[1:], line[1:], strict=True)
-        }
+        line[0]: {name: Printed(*map(float, cell.split())) for name, cell in zip(head[1:], line[1:], strict=True)}
         for line in lines
     }
 

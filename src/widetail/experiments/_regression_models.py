@@ -12,15 +12,12 @@ from widetail import nn
 from widetail.datasets import Split
 from widetail.estimators import ScaleMixtureRegressor, WideEnsembleRegressor
 from widetail.estimators._tails import Tails
+from widetail.experiments._priors import best_prior
 from widetail.kernels import Kernel
 from widetail.predictive import Predictive
-from widetail.priors import BurrXII, InverseGamma, PointMass, ScalePrior
+from widetail.priors import BurrXII, InverseGamma, ScalePrior
 from widetail.process import LeftOut
 from widetail.process._scaled import ScaledPosterior
-
-# What the paper tries for both parameters of its Burr XII prior; here for both families, and chosen by evidence.
-PRIOR_PARAMETERS = (0.5, 1.0, 2.0, 3.0, 4.0)
-ROUGH_PRIOR = InverseGamma(2.0, 2.0)
 
 RBF, NNGP, INVERSE_GAMMA, BURR, ENSEMBLE = "RBF, ARD", "NNGP", "Inverse gamma", "Burr XII", "Ensemble"
 MODELS = (RBF, NNGP, INVERSE_GAMMA, BURR, ENSEMBLE)
@@ -82,24 +79,16 @@ def gaussian_processes(split: Split, *, most_rows_to_relearn: int, seed: int) ->
     NNGP and RBF is the one with the largest evidence.
     """
     shared = _Fit.learn(split, seed=seed)
-    yield shared.predict(INVERSE_GAMMA, _best_of(shared.posterior, InverseGamma))
+    yield shared.predict(INVERSE_GAMMA, best_prior(shared.posterior, InverseGamma))
     for model, family in ((NNGP, None), (BURR, BurrXII)):
-        prior = _best_of(shared.posterior, family)
+        prior = best_prior(shared.posterior, family)
         if len(split.y_train) <= most_rows_to_relearn:
             own = shared.learn_on(prior, seed=seed)
-            yield own.predict(model, _best_of(own.posterior, family))
+            yield own.predict(model, best_prior(own.posterior, family))
         else:
             yield shared.predict(model, prior)
     rbf = _Fit.learn(split, net=rbf_network(split.x_train.shape[1]), seed=seed)
-    yield rbf.predict(RBF, _best_of(rbf.posterior, None))
-
-
-def _best_of(posterior: ScaledPosterior, family: Any) -> ScalePrior:
-    """The prior of a family, with parameters from the grid, that has the largest evidence; None is a point mass."""
-    if family is None:
-        return PointMass(float(posterior.likelihood.quad / posterior.likelihood.count))
-    candidates = [family(*pair) for pair in itertools.product(PRIOR_PARAMETERS, repeat=2)]
-    return max(candidates, key=lambda prior: posterior.with_prior(prior).log_evidence)
+    yield rbf.predict(RBF, best_prior(rbf.posterior, None))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -92,8 +92,8 @@ def _how_to_repeat(command: str, config: Any, folder: Path, records: Sequence[Ma
             Code(command),
             Prose(
                 f"All {len(records)} results are in `{LINES}` in the same folder, one JSON line each, with the "
-                f"configuration, the seed, the commit and the machine. An interrupted run goes on where it stopped when "
-                f"the command is given again."
+                "configuration, the seed, the commit and the machine. An interrupted run goes on where it stopped "
+                "when the command is given again."
             ),
             Code(json.dumps(plain(config), indent=1), "The whole configuration"),
         ],

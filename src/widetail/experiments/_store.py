@@ -89,7 +89,9 @@ class Store:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RuntimeError(f"another run is writing to {self.folder}; wait for it, or choose another out.") from error
+            raise RuntimeError(
+                f"another run is writing to {self.folder}; wait for it, or choose another out."
+            ) from error
 
     def _read(self) -> list[dict[str, Any]]:
         """All whole lines; a torn one at the end is cut off."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from widetail.experiments._aggregate import Summary, paired_differences, summarise
-from widetail.experiments._figures import panels, png
+from widetail.experiments._figures import grid, png
 from widetail.experiments._paper import UCI_BURR, UCI_NLL, UCI_RMSE
 from widetail.experiments._registry import Findings, Results
 from widetail.experiments._regression_models import BURR, ENSEMBLE, INVERSE_GAMMA, MODELS, NNGP, RBF
@@ -53,7 +53,7 @@ SHOWN = (RBF, NNGP, INVERSE_GAMMA, ENSEMBLE)  # Burr XII lies on the inverse gam
 def findings(results: Results) -> Findings:
     """Sentences and sections of the report."""
     rows = results.rows
-    tables = {name: NAMES.get(name, name) for name in results.config.tables}
+    tables: dict[str, str] = {name: NAMES.get(name, name) for name in results.config.tables}
     nll = summarise(rows, ("table", "model"), "nll")
     differences = {
         model: paired_differences(rows, ("table",), "model", model, NNGP, ("split",), "nll_own")
@@ -89,11 +89,12 @@ def _sentences(
         f"Lowest mean NLL of y in original units ({count}): "
         + ", ".join(f"**{model}** on {number}" for model, number in wins.most_common())
         + ".",
-        f"Our best column is below the paper's best column on {len(lower)} of {len(tables)} tables. The protocols differ "
-        f"(see below), so this says that our fits are in order, not that a method beats another.",
-        f"The heavy tail of the prior itself changes little once there are hundreds of rows: the NLL of the inverse-gamma "
-        f"mixture minus that of the NNGP, both without recalibration, is {between([gap.mean for gap in gaps.values()])} "
-        f"nats, beyond two standard errors on {len(clear)} of {len(tables)} tables.",
+        f"Our best column is below the paper's best column on {len(lower)} of {len(tables)} tables. The protocols "
+        "differ (see below), so this says that our fits are in order, not that a method beats another.",
+        "The heavy tail of the prior itself changes little once there are hundreds of rows: the NLL of the "
+        "inverse-gamma mixture minus that of the NNGP, both without recalibration, is "
+        f"{between([gap.mean for gap in gaps.values()])} nats, beyond two standard errors on {len(clear)} of "
+        f"{len(tables)} tables.",
         f"90 % intervals of the inverse-gamma mixture, calibrated on left-out training rows, hold "
         f"{between([100 * share for share in covered], 1)} % of the test targets.",
     ]
@@ -134,8 +135,8 @@ def _priors(rows: Sequence[Mapping[str, Any]], tables: Mapping[str, str], differ
     gaps = {f"{model} minus NNGP": ours(differences[model]) for model in differences}
     return [
         Prose(
-            "The processes themselves, without recalibration of their predictive distribution: what differs between these "
-            "columns is the prior of the readout variance alone."
+            "The processes themselves, without recalibration of their predictive distribution: what differs between "
+            "these columns is the prior of the readout variance alone."
         ),
         Table(
             side_by_side("NLL of y by prior, without recalibration", "data set (m, d)", tables, columns, beside=beside)
@@ -166,11 +167,7 @@ def _calibration(rows: Sequence[Mapping[str, Any]], tables: Mapping[str, str]) -
     crps = summarise(rows, ("table", "model"), "crps")
     columns = {model: ours(crps, model) for model in MODELS}
     blocks.append(
-        Table(
-            side_by_side(
-                "CRPS in original units; lower is better", "data set (m, d)", tables, columns, digits=3
-            )
-        )
+        Table(side_by_side("CRPS in original units; lower is better", "data set (m, d)", tables, columns, digits=3))
     )
     pits = {(name, model): _pit_values(rows, name, model) for name in tables for model in SHOWN}
     titles = {name: tables[name].split(" (")[0] for name in tables}
@@ -184,9 +181,9 @@ _COVERAGE_CAPTION = (
     "Below the diagonal intervals are too narrow."
 )
 _PIT_CAPTION = (
-    "Probability integral transform of the test targets: flat is calibrated, a bowl is too narrow, a hump too wide. Targets "
-    "that take few values (Wine, Naval) cannot be flat. The bands hold for independent points; a row can be a test row of "
-    "several splits."
+    "Probability integral transform of the test targets: flat is calibrated, a bowl is too narrow, a hump too wide. "
+    "Targets that take few values (Wine, Naval) cannot be flat. The bands hold for independent points; a row can be a "
+    "test row of several splits."
 )
 
 
@@ -197,18 +194,9 @@ def _pit_values(rows: Sequence[Mapping[str, Any]], table: str, model: str) -> np
     return np.repeat(middles, counts)
 
 
-def _grid(count: int, height: float) -> tuple[Any, Any]:
-    columns = min(count, 4)
-    rows = -(-count // columns)
-    figure, axes = panels(columns, (max(3.4 * columns, 6.8), height * rows), rows=rows)
-    for ax in axes[count:]:
-        ax.set_visible(False)
-    return figure, axes
-
-
 def _coverage(pits: Mapping[tuple[str, str], np.ndarray], titles: Mapping[str, str]) -> bytes:
-    figure, axes = _grid(len(titles), 3.5)
-    for ax, name in zip(axes, titles, strict=False):
+    figure, axes = grid(len(titles), 3.5)
+    for ax, name in zip(axes, titles, strict=True):
         for model in SHOWN:
             coverage_curve(pits[name, model], label=model, ax=ax)
         _tidy(ax, titles[name], is_first=ax is axes[0])
@@ -216,8 +204,8 @@ def _coverage(pits: Mapping[tuple[str, str], np.ndarray], titles: Mapping[str, s
 
 
 def _pit(pits: Mapping[tuple[str, str], np.ndarray], titles: Mapping[str, str]) -> bytes:
-    figure, axes = _grid(len(titles), 3.0)
-    for ax, name in zip(axes, titles, strict=False):
+    figure, axes = grid(len(titles), 3.0)
+    for ax, name in zip(axes, titles, strict=True):
         for model in (RBF, INVERSE_GAMMA, ENSEMBLE):
             pit_histogram(pits[name, model], bins=10, label=model, ax=ax)
         _tidy(ax, titles[name], is_first=ax is axes[0])
@@ -242,7 +230,9 @@ def _choices(rows: Sequence[Mapping[str, Any]], tables: Mapping[str, str]) -> li
         cells = [title]
         for model in (INVERSE_GAMMA, ENSEMBLE):
             mine = [row for row in rows if (row["table"], row["model"]) == (name, model)]
-            cells.append(", ".join(f"{what} ({n})" for what, n in Counter(r["architecture"] for r in mine).most_common()))
+            cells.append(
+                ", ".join(f"{what} ({n})" for what, n in Counter(r["architecture"] for r in mine).most_common())
+            )
         mine = [row for row in rows if (row["table"], row["model"]) == (name, INVERSE_GAMMA)]
         degrees = np.median([row["tail_degrees"] for row in mine])
         cells.append("normal" if degrees > 100 else f"t with {degrees:.1f} degrees of freedom")
@@ -267,18 +257,18 @@ def _protocol(results: Results) -> list[Any]:
         Prose("What was done here:"),
         Bullets(
             [
-                f"The first {results.config.splits} of the 20 standard 90/10 splits of Hernández-Lobato and Adams (2015); "
-                "all models see the same training rows, and test rows are used for scores alone.",
-                "Scores are of noisy targets y in their original units: the NLL is the mean over test rows of minus the log "
-                "marginal density, in nats. The ± is the standard error over splits, which overlap.",
+                f"The first {results.config.splits} of the 20 standard 90/10 splits of Hernández-Lobato and Adams "
+                "(2015); all models see the same training rows, and test rows are used for scores alone.",
+                "Scores are of noisy targets y in their original units: the NLL is the mean over test rows of minus "
+                "the log marginal density, in nats. The ± is the standard error over splits, which overlap.",
                 "Depth and activation by evidence (two hidden erf or relu layers, or an RBF kernel), one relevance per "
                 "feature, hyperparameters by evidence from up to 3000 training rows, conditioning on all of them.",
-                f"Tables with up to {results.config.most_rows_to_relearn} training rows: NNGP and Burr XII learn kernel and "
-                "noise on under their own prior. Larger ones: they share kernel and noise with the inverse gamma. The "
-                "parameters of the inverse-gamma and Burr XII priors are chosen from {0.5, 1, 2, 3, 4} by evidence; the "
-                "readout variance of NNGP and RBF is the one with the largest evidence.",
-                "Width and tails of the predictive distribution are measured on training rows left out one at a time, in "
-                "the same way for RBF, NNGP and both mixtures; the second section has the scores without it.",
+                f"Tables with up to {results.config.most_rows_to_relearn} training rows: NNGP and Burr XII learn "
+                "kernel and noise on under their own prior. Larger ones: they share kernel and noise with the inverse "
+                "gamma. The parameters of the inverse-gamma and Burr XII priors are chosen from {0.5, 1, 2, 3, 4} by "
+                "evidence; the readout variance of NNGP and RBF is the one with the largest evidence.",
+                "Width and tails of the predictive distribution are measured on training rows left out one at a time, "
+                "in the same way for RBF, NNGP and both mixtures; the second section has the scores without it.",
                 "The finite ensemble draws a readout variance per network from InverseGamma(2, 2), is stopped early by "
                 "held-out training rows, which also choose activation and learning rate and give the noise.",
             ]
@@ -286,15 +276,16 @@ def _protocol(results: Results) -> list[Any]:
         Prose("Why the paper's numbers cannot be compared with these line by line:"),
         Bullets(
             [
-                "Its baselines (PBP-MV, Dropout, Ensembles, RBF, NNGP) were taken from another paper with another protocol.",
-                "Its own NLL is of the noise-free function f, not of y, and the spread is over reshuffled training sets with "
-                "one fixed test set, from splits of 80/10/10.",
+                "Its baselines (PBP-MV, Dropout, Ensembles, RBF, NNGP) were taken from another paper with another "
+                "protocol.",
+                "Its own NLL is of the noise-free function f, not of y, and the spread is over reshuffled training "
+                "sets with one fixed test set, from splits of 80/10/10.",
                 "Its Burr XII column chose hyperparameters on the test set, and importance sampling with the prior as "
                 "proposal degenerates with the number of rows.",
-                "Wine Quality Red: the paper counts 1588 rows, the standard table has 1599, of which 240 repeat another "
-                "row. The targets are integers, so a density can be made as large as one likes at rows that were seen "
-                "before: NLLs below zero say how sharply repeated rows are recognised. Naval Propulsion has 51 "
-                "different targets.",
+                "Wine Quality Red: the paper counts 1588 rows, the standard table has 1599, of which 240 repeat "
+                "another row. The targets are integers, so a density can be made as large as one likes at rows that "
+                "were seen before: NLLs below zero say how sharply repeated rows are recognised. Naval Propulsion has "
+                "51 different targets.",
             ]
         ),
     ]

@@ -49,7 +49,7 @@ class EnsembleConfig:
     width: int = 24
     max_epochs: int = 15
     patience: int = 4
-    batch_size: int = 64
+    batch_size: int = 32
     learning_rate: float = 0.02
     prior: ScalePrior = InverseGamma(2.0, 2.0)  # noqa: RUF009
     corruptions: tuple[str, ...] = ("shot_noise", "impulse_noise", "spatter", "glass_blur")
@@ -180,8 +180,8 @@ EXPERIMENT = Experiment(
     title="Ensembles of finite networks",
     question=(
         "Does an ensemble whose networks have random readout variances (the mixture) have a lower NLL than a plain "
-        "ensemble, under corruption, with classes that were never seen, with few images of some classes, and with wrong "
-        "labels?"
+        "ensemble, under corruption, with classes that were never seen, with few images of some classes, and with "
+        "wrong labels?"
     ),
     config=config,
     tasks=tasks,

@@ -408,9 +408,9 @@ def _findings(results: Results) -> Findings:
 EXPERIMENT = Experiment(
     title="Theorems 3.1 to 3.3 on finite networks",
     question=(
-        "Do finite networks with a random readout variance follow the law that the theorems predict for infinite width, "
-        "at initialisation, with a trained readout and with all layers trained; are similar but wrong laws rejected; and "
-        "how fast does the distance to the limit fall with the width?"
+        "Do finite networks with a random readout variance follow the law that the theorems predict for infinite "
+        "width, at initialisation, with a trained readout and with all layers trained; are similar but wrong laws "
+        "rejected; and how fast does the distance to the limit fall with the width?"
     ),
     config=_config,
     tasks=_tasks,
