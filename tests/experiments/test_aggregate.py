@@ -29,7 +29,7 @@ def test_mean_and_standard_error_against_numpy():
         entry = found["abc"[t], ("new", "old")[m]]
         assert_allclose(entry.mean, values[t, m].mean(), rtol=1e-12)
         assert_allclose(entry.error, np.std(values[t, m], ddof=1) / np.sqrt(5), rtol=1e-12)
-        assert entry.count == 5
+        assert entry.size == 5
 
 
 def test_paired_differences_against_numpy():
@@ -42,14 +42,14 @@ def test_paired_differences_against_numpy():
         assert_allclose(found[("abc"[t],)].error, np.std(gaps[t], ddof=1) / np.sqrt(5), rtol=1e-12)
     # the error of a difference is not that of independent numbers
     unpaired = paired_differences(rows[:-1], ("table",), "model", "new", "old", ("split",), "nll")
-    assert unpaired[("c",)].count == 4  # a row without its partner is left out
+    assert unpaired[("c",)].size == 4  # a row without its partner is left out
 
 
 def test_one_number_has_no_error_and_none_is_left_out():
     assert summary([2.0]).mean == 2.0
     assert math.isnan(summary([2.0]).error)
-    assert summary([]).count == 0
-    assert summarise([{"a": 1, "v": None}, {"a": 1, "v": 3.0}], ("a",), "v")[(1,)].count == 1
+    assert summary([]).size == 0
+    assert summarise([{"a": 1, "v": None}, {"a": 1, "v": 3.0}], ("a",), "v")[(1,)].size == 1
     assert summarise([{"a": 1, "v": 3.0}], ("a",), lambda row: 2 * row["v"])[(1,)].mean == 6.0
 
 

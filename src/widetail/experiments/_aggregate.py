@@ -14,7 +14,7 @@ class Summary(NamedTuple):
 
     mean: float
     error: float
-    count: int
+    size: int
 
 
 NOTHING = Summary(math.nan, math.nan, 0)

@@ -59,7 +59,7 @@ def _run(name: str, size: Size, folder: Path, progress: bool, command: str) -> R
         by_key = {name_of(record["task"]): record for record in records}
 
         def arrays(*key: str | int) -> Mapping[str, Any]:
-            return store.arrays(by_key[name_of(dict(enumerate(key)))])
+            return store.arrays(by_key[name_of({str(place): part for place, part in enumerate(key)})])
 
         found = chosen.findings(Results(config, size, rows_of(records), arrays))
     sections = [*found.sections, _how_to_repeat(command, config, folder, records)]

@@ -68,7 +68,7 @@ class Store:
             path = self.folder / entry["arrays"]
             path.parent.mkdir(exist_ok=True)
             packed = BytesIO()
-            np.savez_compressed(packed, **dict(arrays))
+            np.savez_compressed(packed, allow_pickle=False, **dict(arrays))
             write_whole(path, packed.getvalue())
         line = (json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n").encode()
         while line:

@@ -54,7 +54,7 @@ def side_by_side(
         digits: digits after the point.
     """
     entries = np.array([[entry(row) for entry in columns.values()] for row in rows], np.float64)
-    has_any = np.isfinite(entries[..., 0]).any(axis=0)
+    has_any = np.isfinite(entries[..., 0]).sum(axis=0) > 0
     names = [name for name, kept in zip(columns, has_any, strict=True) if kept]
     return ResultTable(
         rows=list(rows.values()),

@@ -92,7 +92,7 @@ def _widths_of(
     parts = []
     for row in mine:
         if row["kind"] == "convergence":
-            values = {field.name: row[field.name] for field in dataclasses.fields(Convergence)}
+            values: dict[str, Any] = {field.name: row[field.name] for field in dataclasses.fields(Convergence)}
             for name in ("widths", "distances", "errors"):
                 values[name] = np.asarray(values[name], np.float64)
             parts.append(Convergence(**(values | {"networks": tuple(values["networks"])})))

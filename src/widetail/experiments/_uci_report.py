@@ -53,7 +53,7 @@ SHOWN = (RBF, NNGP, INVERSE_GAMMA, ENSEMBLE)  # Burr XII lies on the inverse gam
 def findings(results: Results) -> Findings:
     """Sentences and sections of the report."""
     rows = results.rows
-    tables: dict[str, str] = {name: NAMES.get(name, name) for name in results.config.tables}
+    tables: dict[str, str] = {str(name): NAMES.get(str(name), str(name)) for name in results.config.tables}
     nll = summarise(rows, ("table", "model"), "nll")
     differences = {
         model: paired_differences(rows, ("table",), "model", model, NNGP, ("split",), "nll_own")
