@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.stats
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -15,6 +16,11 @@ class Summary(NamedTuple):
     mean: float
     error: float
     size: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the mean differs from zero by a t-test at 5 %, for independent numbers."""
+        return self.size > 1 and abs(self.mean) > scipy.stats.t.ppf(0.975, self.size - 1) * self.error
 
 
 NOTHING = Summary(math.nan, math.nan, 0)

@@ -41,13 +41,13 @@ def _case(row: Mapping[str, Any]) -> str:
 
 def _sentences(cases: Mapping[str, str], gaps: Mapping[Any, Any], seeds: int) -> list[str]:
     def verdict(chosen: Sequence[str]) -> str:
-        clear = [gaps[(case,)] for case in chosen if abs(gaps[(case,)].mean) > 2 * gaps[(case,)].error]
+        clear = [gaps[(case,)] for case in chosen if gaps[(case,)].is_clear]
         better = sum(gap.mean < 0 for gap in clear)
         return f"lower on {better}, higher on {len(clear) - better}, neither on {len(chosen) - len(clear)}"
 
     sentences = [
-        f"NLL of the mixture against that of the plain ensemble, on {len(cases)} cases, {seeds} seeds, by more than "
-        f"two standard errors of the paired difference: **{verdict(list(cases))}**."
+        f"NLL of the mixture against that of the plain ensemble, on {len(cases)} cases, {seeds} seeds, by a paired "
+        f"t-test at 5 %: **{verdict(list(cases))}**."
     ]
     left_out = [case for case in cases if case.endswith("/left_out")]
     if left_out:

@@ -115,8 +115,10 @@ def _scores(
     found: dict[str, Any] = {}
     location = np.zeros_like(targets)
     for name, prior in priors.items():
-        dist = posterior.with_prior(prior)(x)
-        found[name] = {"nll": metrics.nll(dist, targets), "prior": str(prior)}
+        conditioned = posterior.with_prior(prior)
+        dist = conditioned(x)
+        variance = 1 / float(conditioned.scale.mean_precision)
+        found[name] = {"nll": metrics.nll(dist, targets), "prior": str(prior), "variance": variance}
         location = np.asarray(dist.median)  # that of every prior
     probabilities = softmax(model.temperature_ * location, axis=1)
     binned = metrics.reliability(probabilities, labels)
