@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.testing import assert_allclose
 
 from widetail.experiments import _paper
@@ -43,6 +44,14 @@ def test_paired_differences_against_numpy():
     # the error of a difference is not that of independent numbers
     unpaired = paired_differences(rows[:-1], ("table",), "model", "new", "old", ("split",), "nll")
     assert unpaired[("c",)].size == 4  # a row without its partner is left out
+
+
+def test_clear_differences_against_scipy():
+    rng = np.random.default_rng(2)
+    for size, shift in ((2, 3.0), (4, 1.0), (20, 0.5), (20, 0.4)):
+        values = rng.normal(shift, 1.0, size)
+        assert summary(values).is_clear == (scipy.stats.ttest_1samp(values, 0.0).pvalue < 0.05)
+    assert not summary([5.0]).is_clear
 
 
 def test_one_number_has_no_error_and_none_is_left_out():
