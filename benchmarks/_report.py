@@ -1,15 +1,13 @@
 """Printing results as a table and keeping them as JSON lines."""
 
 import datetime
-import importlib.metadata
 import json
 import os
-import platform
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from benchmarks._registry import Result
+from widetail.experiments._machine import origin
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -53,25 +51,11 @@ def save(name: str, results: list[Result]) -> Path:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.jsonl"
     about = {
-        "commit": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain", "src") else ""),
+        **origin(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.machine()}, {_processor()}, {os.cpu_count()} cores",
         "load": os.getloadavg()[0],  # times taken next to other work are not worth much
-        "python": platform.python_version(),
-        "versions": {package: importlib.metadata.version(package) for package in ("widetail", "jax", "numpy")},
     }
     with path.open("a") as file:
         for result in results:
             file.write(json.dumps(about | result) + "\n")
     return path.relative_to(ROOT)
-
-
-def _git(*arguments: str) -> str:
-    found = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return found.stdout.strip()
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())

@@ -7,7 +7,8 @@ import numpy as np
 
 import widetail as wt
 from benchmarks._registry import Result, benchmark
-from widetail import datasets, nn
+from widetail import datasets, metrics
+from widetail.experiments._regression_models import rbf_network
 
 SPLITS = 5  # the first of the 20
 COVERAGES = (0.5, 0.9, 0.95)
@@ -15,8 +16,7 @@ COVERAGES = (0.5, 0.9, 0.95)
 
 def plain_gp(features: int) -> wt.ScaleMixtureRegressor:
     """An RBF kernel with learned relevances, amplitude and noise, Gaussian throughout."""
-    net = nn.Sequential(nn.Dense(weight_var=np.full(features, 0.5)), nn.Rbf())
-    return wt.ScaleMixtureRegressor(net=net, prior=wt.PointMass(1.0), calibrate=False)
+    return wt.ScaleMixtureRegressor(net=rbf_network(features), prior=wt.PointMass(1.0), calibrate=False)
 
 
 @benchmark("uci", f"negative log score of y in its units, mean of {SPLITS} splits, against RBF with learned ARD")
@@ -31,7 +31,8 @@ def run() -> Iterator[Result]:
             model = wt.ScaleMixtureRegressor().fit(split.x_train, split.y_train)
             seconds.append(time.monotonic() - began)
             ours.append(-model.log_score(split.x_test, split.y_test))
-            covered.append([_covered(model, split, coverage) for coverage in COVERAGES])
+            dist = model.predict_dist(split.x_test)
+            covered.append([metrics.coverage(dist, split.y_test, coverage) for coverage in COVERAGES])
             baseline = plain_gp(split.x_train.shape[1]).fit(split.x_train, split.y_train)
             plain.append(-baseline.log_score(split.x_test, split.y_test))
         shares.append(np.mean(covered, axis=0))
@@ -46,8 +47,3 @@ def run() -> Iterator[Result]:
         }
     gap = np.abs(np.mean(shares, axis=0) - COVERAGES)
     print(f"mean coverage over the tables: {np.mean(shares, axis=0).round(3)}, within {gap.max():.3f} (0.03 asked)")
-
-
-def _covered(model: wt.ScaleMixtureRegressor, split: datasets.Split, coverage: float) -> float:
-    lower, upper = model.predict_interval(split.x_test, coverage)
-    return float(np.mean((lower <= split.y_test) & (split.y_test <= upper)))

@@ -6,14 +6,32 @@ import pytest
 
 from widetail.experiments import theory
 from widetail.experiments._convergence import fit_rate
+from widetail.experiments._registry import Results
+from widetail.experiments._runner import rows_of, run_tasks
+from widetail.experiments._store import Store
+from widetail.experiments._theory_report import findings
+from widetail.experiments._theory_tasks import result_of
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.xdist_group("theory")  # one process, so that the experiment runs once
 
 
 @pytest.fixture(scope="module")
-def result():
-    return theory.run(theory.TheoryConfig.quick())
+def results(tmp_path_factory):
+    """The tasks one by one, and what is left of them on the disk."""
+    config = theory.TheoryConfig.quick()
+    folder = tmp_path_factory.mktemp("theory")
+    with Store(folder, "theory", config) as store:
+        run_tasks(store, theory.EXPERIMENT.tasks(config), seed=config.seed)
+    with Store(folder, "theory", config) as store:
+        by_part = {record["task"]["part"]: record for record in store.records.values()}
+        arrays = {part: store.arrays(record) for part, record in by_part.items()}
+        return Results(config, "quick", rows_of(store.records.values()), arrays.__getitem__)
+
+
+@pytest.fixture(scope="module")
+def result(results):
+    return result_of(results)
 
 
 def test_no_right_law_is_rejected(result):
@@ -69,6 +87,21 @@ def test_report_and_figures(result, tmp_path):
     paths = result.figures(tmp_path)
     assert [path.stem for path in paths] == ["posteriors", "histograms", "tails", "differences", "widths"]
     assert all(path.stat().st_size > 10_000 for path in paths)
+
+
+def test_findings(results):
+    found = findings(results)
+    assert "**6 of 6**" in found.sentences[0]
+    assert "**5 of 5**" in found.sentences[0]
+    assert [section.title for section in found.sections][-1] == "How this differs from the paper"
+
+
+@pytest.mark.slow
+def test_parts_add_up_to_a_run(result):
+    """What was read from the disk is what one run in memory gives."""
+    direct = theory.run(theory.TheoryConfig.quick())
+    text, expected = (str(it).splitlines()[:-1] for it in (result, direct))  # the last line has times
+    assert text == expected
 
 
 @pytest.mark.slow

@@ -189,3 +189,15 @@ def test_float32_inputs_are_factored_in_float64(problem):
     double = wt.ScaleMixture(problem.net).posterior(problem.x, problem.y)
     assert single(problem.x_new).mean.dtype == np.float64
     assert_allclose(single(problem.x_new).mean, double(problem.x_new).mean, atol=1e-3)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+def test_another_prior_without_a_new_factor(problem, prior):
+    noise = wt.ScaledNoise(0.02)
+    first = wt.ScaleMixture(problem.net, wt.Gamma(3.0, 1.0), noise).posterior(problem.x, problem.y)
+    again = wt.ScaleMixture(problem.net, prior, noise).posterior(problem.x, problem.y)
+    other = first.with_prior(prior)
+    assert other.factor is first.factor
+    assert_allclose(other.log_evidence, again.log_evidence, rtol=1e-12)
+    assert_allclose(other(problem.x_new).log_prob(problem.y_new), again(problem.x_new).log_prob(problem.y_new))
+    assert_allclose(other.left_out().scale, again.left_out().scale, rtol=1e-9)

@@ -1,11 +1,11 @@
 """Figures of the theory experiments."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from widetail.experiments._convergence import Convergence
+from widetail.experiments._figures import panels, png
 from widetail.plots import density_tails, predictive_band
 from widetail.plots._axes import COLOURS, REFERENCE_GREY, axes_or_new
 from widetail.predictive import Predictive
@@ -19,11 +19,8 @@ INPUT = 2  # which of the inputs the histograms and tails show
 BINS = 50
 
 
-def draw_all(result: "TheoryResult", folder: Path) -> list[Path]:
-    """Every figure into `folder`."""
-    from matplotlib import pyplot
-
-    folder.mkdir(parents=True, exist_ok=True)
+def draw_all(result: "TheoryResult") -> dict[str, bytes]:
+    """Every figure by name, as PNG."""
     makers = {
         "posteriors": _posteriors,
         "histograms": _histograms,
@@ -31,24 +28,7 @@ def draw_all(result: "TheoryResult", folder: Path) -> list[Path]:
         "differences": _differences,
         "widths": _widths,
     }
-    paths = []
-    for name, make in makers.items():
-        figure = make(result)
-        path = folder / f"{name}.png"
-        figure.savefig(path, dpi=130)
-        pyplot.close(figure)
-        paths.append(path)
-    return paths
-
-
-def _panels(columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, columns, figsize=size, layout="constrained", squeeze=False)
-    for ax in axes[0]:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.set_prop_cycle(color=COLOURS)
-    return figure, axes[0]
+    return {name: png(make(result)) for name, make in makers.items()}
 
 
 def _posteriors(result: "TheoryResult") -> Any:
@@ -57,7 +37,7 @@ def _posteriors(result: "TheoryResult") -> Any:
 
     config = result.config
     grid = np.linspace(-4, 4, 201)
-    figure, axes = _panels(2, (10.5, 3.6))
+    figure, axes = panels(2, (10.5, 3.6))
     laws = {"NNGP": PointMass(float(config.priors[0].mean)), f"scale mixture, {config.priors[0]}": config.priors[0]}
     for ax, (name, prior) in zip(axes, laws.items(), strict=True):
         posterior = ScaleMixture(config.net, prior, ScaledNoise(1e-4)).posterior(X, Y)
@@ -87,7 +67,7 @@ def _histograms(result: "TheoryResult") -> Any:
             result.all_layers.predicted,
         ),
     ]
-    figure, axes = _panels(3, (13.0, 3.6))
+    figure, axes = panels(3, (13.0, 3.6))
     for ax, (title, values, law) in zip(axes, stages, strict=True):
         point = law[[INPUT]]
         low, high = (float(end[0]) for end in point.interval(0.98))
@@ -136,7 +116,7 @@ def _tails(result: "TheoryResult") -> Any:
 def _differences(result: "TheoryResult") -> Any:
     """Differences of cdfs: a right law beside the wrong ones."""
     shown = [check for check in result.checks if check.name == _right(result)[1].name]
-    figure, axes = _panels(len(shown), (4.2 * len(shown), 3.6))
+    figure, axes = panels(len(shown), (4.2 * len(shown), 3.6))
     for ax, check in zip(axes, shown, strict=True):
         check.comparison.plot(ax)
         verdict = "rejected" if check.comparison.rejects() else "not rejected"

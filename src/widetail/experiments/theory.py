@@ -1,10 +1,5 @@
-"""The theory experiments: laws of finite networks against their limits.
+"""The theory experiments: laws of finite networks against their limits."""
 
-`python -m widetail.experiments.theory [--quick] [--out FOLDER]` runs all of them, prints the results and draws the
-figures.
-"""
-
-import argparse
 import dataclasses
 import math
 import time
@@ -17,6 +12,8 @@ import numpy as np
 from widetail import nn
 from widetail._progress import Progress, reporter
 from widetail.experiments._convergence import Convergence, convergence_in_width
+from widetail.experiments._registry import Experiment, Findings, Results, Size
+from widetail.experiments._runner import Task
 from widetail.finite import Comparison, NetworkDraws, TrainedDraws, compare, train, train_readout
 from widetail.mixing import ScaledNoiseLikelihood, scale_posterior
 from widetail.nn import Layer
@@ -212,7 +209,13 @@ class TheoryResult:
         """Draw all figures as PNG files into `folder`; their paths."""
         from widetail.experiments._theory_figures import draw_all
 
-        return draw_all(self, Path(folder))
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for name, png in draw_all(self).items():
+            paths.append(folder / f"{name}.png")
+            paths[-1].write_bytes(png)
+        return paths
 
 
 def run(config: TheoryConfig | None = None, *, progress: Progress = False) -> TheoryResult:
@@ -226,7 +229,7 @@ def run(config: TheoryConfig | None = None, *, progress: Progress = False) -> Th
     report = reporter(progress, "theory")
     seconds: dict[str, float] = {}
     checks: list[Check] = []
-    parts = len(config.priors) + 3
+    parts = len(families(config)) + 2
 
     def clocked(name: str, fn: Any) -> Any:
         report(len(seconds), parts)
@@ -235,14 +238,10 @@ def run(config: TheoryConfig | None = None, *, progress: Progress = False) -> Th
         seconds[name] = time.monotonic() - began
         return result
 
-    for number, prior in enumerate(config.priors):
-        checks += clocked(
-            str(prior), lambda n=number, p=prior: _right_laws(config, config.net, "erf", p, n, with_wrong=n == 0)
-        )
-    first = config.priors[0]
-    checks += clocked("residual", lambda: _right_laws(config, config.residual_net, "residual", first, 100, False))
-    all_layers = clocked("all layers", lambda: _all_layers(config))
-    convergence, literal = clocked("widths", lambda: _widths(config))
+    for name, family in families(config).items():
+        checks += clocked(name, lambda f=family: check_family(config, f))
+    all_layers = clocked("all layers", lambda: train_all_layers(config))
+    convergence, literal = clocked("widths", lambda: measure_widths(config))
     report(parts, parts)
     return TheoryResult(config, checks, all_layers, convergence, literal, seconds)
 
@@ -251,28 +250,63 @@ def _key(config: TheoryConfig, number: int) -> Any:
     return jax.random.fold_in(jax.random.key(config.seed), number)
 
 
-def _right_laws(
-    config: TheoryConfig, net: Layer, name: str, prior: ScalePrior, number: int, with_wrong: bool
-) -> list[Check]:
-    """Theorems 3.1 and 3.2 on the same networks, before and after training."""
-    key = _key(config, number)
-    draws = train_readout(
-        net, prior, X, Y, X_NEW, width=config.width, networks=config.networks, key=key, time=(0.0, math.inf)
-    )
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Networks of one architecture under one prior.
+
+    Attributes:
+        name: of the architecture.
+        net: the architecture.
+        prior: of the readout variance.
+        number: of its random key.
+        with_wrong: whether wrong laws are tried too.
+    """
+
+    name: str
+    net: Layer
+    prior: ScalePrior
+    number: int
+    with_wrong: bool
+
+
+def families(config: TheoryConfig) -> dict[str, Family]:
+    """The networks on which theorems 3.1 and 3.2 are checked, by the name of their part of the experiment."""
+    found = {str(prior): Family("erf", config.net, prior, i, i == 0) for i, prior in enumerate(config.priors)}
+    return found | {"residual": Family("residual", config.residual_net, config.priors[0], 100, False)}
+
+
+def draw_stages(config: TheoryConfig, family: Family) -> tuple[NetworkDraws, NetworkDraws]:
+    """The same networks before and after training of the readout."""
+    sizes = {"width": config.width, "networks": config.networks, "time": (0.0, math.inf)}
+    draws = train_readout(family.net, family.prior, X, Y, X_NEW, key=_key(config, family.number), **sizes)
     start, end = (NetworkDraws(values, draws.scales) for values in draws.values)
-    process = ScaleMixture(net, prior)
+    return start, end
+
+
+def stage_laws(config: TheoryConfig, family: Family) -> list[list[tuple[str, str, bool, Any]]]:
+    """Title, name, whether it is right, and the law itself: for the networks before and after training."""
+    process = ScaleMixture(family.net, family.prior)
     limits = process.prior(X_NEW), process.trained(X, Y)(X_NEW)
-    checks = []
-    for stage, networks, limit in zip(("initialisation", "readout trained"), (start, end), limits, strict=True):
-        title = f"{name}, {prior}, {stage}"
-        laws: list[tuple[str, bool, Any]] = [("the limit", True, limit)]
-        if with_wrong:
-            laws += [
-                (law, False, predicted) for law, predicted in _wrong_laws(config, prior, stage, net, limit).items()
-            ]
-        for law, is_right, predicted in laws:
-            checks.append(Check(title, law, is_right, compare(networks, predicted, key=key), networks, predicted))
-    return checks
+    found = []
+    for stage, limit in zip(("initialisation", "readout trained"), limits, strict=True):
+        title = f"{family.name}, {family.prior}, {stage}"
+        laws: list[tuple[str, str, bool, Any]] = [(title, "the limit", True, limit)]
+        if family.with_wrong:
+            wrong = _wrong_laws(config, family.prior, stage, family.net, limit)
+            laws += [(title, law, False, predicted) for law, predicted in wrong.items()]
+        found.append(laws)
+    return found
+
+
+def check_family(config: TheoryConfig, family: Family) -> list[Check]:
+    """Theorems 3.1 and 3.2 on the same networks, before and after training."""
+    stages = zip(draw_stages(config, family), stage_laws(config, family), strict=True)
+    key = _key(config, family.number)
+    return [
+        Check(title, law, is_right, compare(draws, predicted, key=key), draws, predicted)
+        for draws, laws in stages
+        for title, law, is_right, predicted in laws
+    ]
 
 
 def _wrong_laws(config: TheoryConfig, prior: ScalePrior, stage: str, net: Layer, limit: Predictive) -> dict[str, Any]:
@@ -293,8 +327,15 @@ def _wrong_laws(config: TheoryConfig, prior: ScalePrior, stage: str, net: Layer,
     return wrong
 
 
-def _all_layers(config: TheoryConfig) -> AllLayers:
+def all_layers_law(config: TheoryConfig) -> tuple[Layer, Predictive]:
+    """The architecture of theorem 3.3, and its limit."""
     net = nn.mlp(config.depth, "erf", weight_var=config.weight_var, bias_var=config.all_layers_bias_var)
+    return net, ScaleMixture(net, config.all_layers_prior).trained(X, Y, "all")(X_NEW)
+
+
+def train_all_layers(config: TheoryConfig) -> AllLayers:
+    """Theorem 3.3."""
+    net, limit = all_layers_law(config)
     draws = train(
         net,
         config.all_layers_prior,
@@ -306,7 +347,6 @@ def _all_layers(config: TheoryConfig) -> AllLayers:
         key=_key(config, 200),
         steps=config.steps,
     )
-    limit = ScaleMixture(net, config.all_layers_prior).trained(X, Y, "all")(X_NEW)
     size = (len(draws),)
     pairs = [np.asarray(limit.sample(key, (2, *size))) for key in jax.random.split(_key(config, 201), 20)]
     to_networks = [float(np.mean(_two_sample_ks(draws.values, first))) for first, _ in pairs]
@@ -324,7 +364,8 @@ def _two_sample_ks(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.array(distances)
 
 
-def _widths(config: TheoryConfig) -> tuple[tuple[Convergence, Convergence], list[tuple[int, float, float]]]:
+def measure_widths(config: TheoryConfig) -> tuple[tuple[Convergence, Convergence], list[tuple[int, float, float]]]:
+    """Distance to the limit against the width: computed from bodies, and of networks themselves."""
     prior = config.priors[0]
     convergence = convergence_in_width(
         config.net,
@@ -348,21 +389,30 @@ def _widths(config: TheoryConfig) -> tuple[tuple[Convergence, Convergence], list
     return convergence, literal
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command: 0 if everything came out as the theory says."""
-    parser = argparse.ArgumentParser(prog="python -m widetail.experiments.theory", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller in every direction: below a minute")
-    parser.add_argument("--out", default="out/theory", help="folder of the figures and the report")
-    options = parser.parse_args(arguments)
-    result = run(TheoryConfig.quick() if options.quick else TheoryConfig(), progress=True)
-    print(result)
-    folder = Path(options.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "theory.txt").write_text(f"{result}\n")
-    for path in result.figures(folder):
-        print(f"wrote {path}")
-    return 0 if result.passed else 1
+def _config(size: Size) -> TheoryConfig:
+    return TheoryConfig.quick() if size == "quick" else TheoryConfig()
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+def _tasks(config: TheoryConfig) -> list[Task]:
+    from widetail.experiments._theory_tasks import tasks
+
+    return tasks(config)
+
+
+def _findings(results: Results) -> Findings:
+    from widetail.experiments._theory_report import findings
+
+    return findings(results)
+
+
+EXPERIMENT = Experiment(
+    title="Theorems 3.1 to 3.3 on finite networks",
+    question=(
+        "Do finite networks with a random readout variance follow the law that the theorems predict for infinite "
+        "width, at initialisation, with a trained readout and with all layers trained; are similar but wrong laws "
+        "rejected; and how fast does the distance to the limit fall with the width?"
+    ),
+    config=_config,
+    tasks=_tasks,
+    findings=_findings,
+)

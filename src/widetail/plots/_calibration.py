@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 from scipy.stats import binom, binomtest
 
-from widetail.metrics import reliability
+from widetail.metrics import Reliability, reliability
 from widetail.metrics._inputs import Array, real_array
 from widetail.plots._axes import (
     BAND_GREY,
@@ -40,7 +40,17 @@ def reliability_diagram(
         label: name of the model in the legend.
         ax: axes to draw on; new ones if None.
     """
-    result = reliability(probabilities, labels, bins=bins)
+    return reliability_curve(reliability(probabilities, labels, bins=bins), label=label, ax=ax)
+
+
+def reliability_curve(result: Reliability, *, label: str | None = None, ax: Axes | None = None) -> Axes:
+    """The diagram of `reliability_diagram`, from points that were sorted into bins before.
+
+    Args:
+        result: what `metrics.reliability` returned.
+        label: name of the model in the legend.
+        ax: axes to draw on; new ones if None.
+    """
     filled = np.flatnonzero(result.counts)
     counts, accuracy = result.counts[filled], result.accuracy[filled]
     intervals = [

@@ -74,15 +74,23 @@ class ResultTable:
         return "\n".join([*title, *lines]) + "\n"
 
     def to_html(self) -> str:
-        """An HTML table of class `results`; the best entries are `<strong>` in cells of class `best`."""
+        """An HTML table of class `results`.
+
+        The best entries are `<strong>` in cells of class `best`; cells of columns that do not compete are of class
+        `beside`.
+        """
         cells = self._cells(html.escape, "<strong>{}</strong>")
         best = self.is_best()
-        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in (self.corner, *self.columns))
+        beside = [name in self.beside for name in self.columns]
+        head = f'<th scope="col">{html.escape(self.corner)}</th>' + "".join(
+            f'<th scope="col"{_class("beside" * aside)}>{html.escape(name)}</th>'
+            for name, aside in zip(self.columns, beside, strict=True)
+        )
         lines = []
         for name, line, marks in zip(self.rows, cells, best, strict=True):
             entries = "".join(
-                f'<td class="best">{cell}</td>' if mark else f"<td>{cell}</td>"
-                for cell, mark in zip(line, marks, strict=True)
+                f"<td{_class('best' * mark or 'beside' * aside)}>{cell}</td>"
+                for cell, mark, aside in zip(line, marks.tolist(), beside, strict=True)
             )
             lines.append(f'<tr><th scope="row">{html.escape(name)}</th>{entries}</tr>')
         caption = [f"<caption>{html.escape(self.title)}</caption>"] if self.title else []
@@ -116,6 +124,10 @@ class ResultTable:
         if self.errors is not None and not np.isnan(self.errors[i, j]):
             text += f" ± {_number(self.errors[i, j], self.digits)}"
         return text
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""
 
 
 def _number(value: float, digits: int) -> str:

@@ -1,0 +1,111 @@
+"""The theory experiments in parts that can be done one by one, and their result put together again."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from widetail.experiments import theory
+from widetail.experiments._convergence import Convergence
+from widetail.experiments._registry import Results
+from widetail.experiments._runner import Outcome, Task
+from widetail.experiments.theory import AllLayers, Check, TheoryConfig, TheoryResult
+from widetail.finite import Comparison, NetworkDraws, TrainedDraws
+
+Arrays = Mapping[str, np.ndarray]
+
+ALL_LAYERS, WIDTHS = "all layers", "widths"
+
+
+def tasks(config: TheoryConfig) -> list[Task]:
+    """One for every prior, the residual network, the training of all layers, and the widths."""
+    parts = {name: lambda f=family: _check_family(config, f) for name, family in theory.families(config).items()}
+    parts |= {ALL_LAYERS: lambda: _train_all_layers(config), WIDTHS: lambda: _measure_widths(config)}
+    return [Task({"part": name}, run) for name, run in parts.items()]
+
+
+def result_of(results: Results) -> TheoryResult:
+    """What `theory.run` would have returned."""
+    config: TheoryConfig = results.config
+    checks = []
+    for name, family in theory.families(config).items():
+        arrays = results.arrays(name)
+        for stage, laws in enumerate(theory.stage_laws(config, family)):
+            draws = _unpack(NetworkDraws, arrays, f"draws{stage}")
+            for number, (title, law, is_right, predicted) in enumerate(laws):
+                comparison = _unpack(Comparison, arrays, f"comparison{stage}.{number}")
+                checks.append(Check(title, law, is_right, comparison, draws, predicted))
+    arrays = results.arrays(ALL_LAYERS)
+    _, limit = theory.all_layers_law(config)
+    (row,) = (row for row in results.rows if row["part"] == ALL_LAYERS)
+    draws, comparison = _unpack(TrainedDraws, arrays, "draws"), _unpack(Comparison, arrays, "comparison")
+    all_layers = AllLayers(draws, limit, comparison, row["distance"], row["null_distance"])
+    return TheoryResult(config, checks, all_layers, *_widths_of(results.rows), seconds={})
+
+
+def _check_family(config: TheoryConfig, family: theory.Family) -> Outcome:
+    checks = theory.check_family(config, family)
+    arrays: dict[str, np.ndarray] = {}
+    stages = list(dict.fromkeys(check.name for check in checks))
+    for stage, title in enumerate(stages):
+        mine = [check for check in checks if check.name == title]
+        arrays |= _pack(mine[0].draws, f"draws{stage}")
+        for number, check in enumerate(mine):
+            arrays |= _pack(check.comparison, f"comparison{stage}.{number}")
+    return Outcome([_row(check) for check in checks], arrays)
+
+
+def _row(check: Check) -> dict[str, Any]:
+    found = check.comparison
+    return {
+        "networks": check.name,
+        "law": check.law,
+        "is_right": check.is_right,
+        "passed": check.passed,
+        "ks": found.ks.max(),
+        "ks_pvalue": found.ks_pvalues.min(),
+        "joint_ks": found.joint_ks,
+        "joint_ks_pvalue": found.joint_ks_pvalue,
+        "joint_energy": found.joint_energy,
+        "joint_energy_pvalue": found.joint_energy_pvalue,
+    }
+
+
+def _train_all_layers(config: TheoryConfig) -> Outcome:
+    found = theory.train_all_layers(config)
+    row = {"distance": found.distance, "null_distance": found.null_distance, "passed": found.passed}
+    return Outcome([row], _pack(found.draws, "draws") | _pack(found.comparison, "comparison"))
+
+
+def _measure_widths(config: TheoryConfig) -> Outcome:
+    convergence, literal = theory.measure_widths(config)
+    rows: list[dict[str, Any]] = [{"kind": "convergence", **dataclasses.asdict(part)} for part in convergence]
+    rows += [{"kind": "literal", "width": w, "distance": d, "null_distance": null} for w, d, null in literal]
+    return Outcome(rows)
+
+
+def _widths_of(
+    rows: Sequence[Mapping[str, Any]],
+) -> tuple[tuple[Convergence, Convergence], list[tuple[int, float, float]]]:
+    mine = [row for row in rows if row["part"] == WIDTHS]
+    parts = []
+    for row in mine:
+        if row["kind"] == "convergence":
+            values: dict[str, Any] = {field.name: row[field.name] for field in dataclasses.fields(Convergence)}
+            for name in ("widths", "distances", "errors"):
+                values[name] = np.asarray(values[name], np.float64)
+            parts.append(Convergence(**(values | {"networks": tuple(values["networks"])})))
+    start, trained = parts
+    literal = [(row["width"], row["distance"], row["null_distance"]) for row in mine if row["kind"] == "literal"]
+    return (start, trained), literal
+
+
+def _pack(record: Any, prefix: str) -> dict[str, np.ndarray]:
+    """The fields of a dataclass of numbers and arrays."""
+    return {f"{prefix}.{f.name}": np.asarray(getattr(record, f.name)) for f in dataclasses.fields(record)}
+
+
+def _unpack(kind: Any, arrays: Arrays, prefix: str) -> Any:
+    values = {field.name: arrays[f"{prefix}.{field.name}"] for field in dataclasses.fields(kind)}
+    return kind(**{name: value.item() if value.ndim == 0 else value for name, value in values.items()})
