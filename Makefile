@@ -17,7 +17,7 @@ $(READY): pyproject.toml
 setup: $(READY)  ## create .venv and install into it
 
 demo: $(READY)  ## the main job, on data that scikit-learn ships
-	$(BIN)/python examples/demo.py
+	$(BIN)/widetail demo
 
 test: $(READY)  ## all but the slow tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not slow"
