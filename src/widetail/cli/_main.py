@@ -85,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _raise_on_termination()
             outcome = app(args=arguments, prog_name="widetail", standalone_mode=False)
             sys.stdout.flush()
+            if outcome == INTERRUPTED:  # typer has turned the exception into its code
+                raise KeyboardInterrupt
             return outcome if isinstance(outcome, int) else SUCCESS
         except BaseException as error:
             code, message = _verdict(error)

@@ -28,11 +28,19 @@ class Output:
         if self.as_json:
             print(json.dumps(plain(values), ensure_ascii=False, indent=2))
         elif not self.quiet:
-            from rich.console import Console
+            draw(_console())
 
-            # a pipe has no width: long lines must not be folded there
-            width = None if sys.stdout.isatty() else 200
-            draw(Console(highlight=False, width=width, markup=False, emoji=False))
+
+def _console() -> Any:
+    from rich.console import Console
+
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # which ends the command as it ends other ones, not as a failure
+
+    # a pipe has no width: long lines must not be folded there
+    width = None if sys.stdout.isatty() else 200
+    return PlainConsole(highlight=False, width=width, markup=False, emoji=False)
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
