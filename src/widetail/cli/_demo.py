@@ -129,7 +129,7 @@ def _intervals(model: Any, x_test: np.ndarray, y_test: np.ndarray) -> Any:
     prediction = model.predict(x_test)
     order = np.argsort(prediction)
     rank = np.arange(len(order))
-    axes = axes_or_new(None, (9, 4))
+    axes = axes_or_new(None, (9.0, 4.0))
     for coverage, shade in ((0.95, "0.9"), (0.5, "0.75")):
         lower, upper = model.predict_interval(x_test[order], coverage)
         axes.fill_between(rank, lower, upper, color=shade, lw=0, step="mid", label=f"{coverage:.0%} interval")

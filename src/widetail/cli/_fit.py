@@ -139,7 +139,7 @@ def _estimator(schema: Schema, sparse: int | None, noise: str | None, *, verbose
 
     family = "ScaleMixture" if sparse is None else "SparseMixture"
     kind = getattr(wt, f"{family}{'Regressor' if schema.task == 'regression' else 'Classifier'}")
-    return kind(noise=noise or "scaled", verbose=verbose) if sparse is None else kind(inducing=sparse)
+    return kind(noise=noise or "scaled", verbose=verbose) if sparse is None else kind(inducing=sparse, verbose=verbose)
 
 
 def _model(estimator: Any, schema: Schema, rows: int, seconds: float) -> TableModel:
