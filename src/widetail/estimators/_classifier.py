@@ -24,8 +24,9 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     has a likelihood for them.
 
     Args:
-        net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state, verbose:
-            as in `ScaleMixtureRegressor`; only inputs are standardised.
+        net, prior, noise, learn: as in `ScaleMixtureRegressor`.
+        choose_rows, learn_rows, max_iterations, random_state, verbose: as there.
+        standardise: whether to standardise the inputs.
         probabilities: "softmax" of the locations, with a temperature fitted to leave-one-out predictions, or "largest":
             the probability, under the predictive distribution, that a class has the largest output.
 
