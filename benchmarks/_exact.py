@@ -155,11 +155,17 @@ def _dropout(k: Pair, rate: float) -> Pair:
     return _map(drop, k)
 
 
-def _attention(k: Pair, weight_var: float, query_key_var: float) -> Pair:
-    """Softmax weights; queries and keys share their weights, each of variance sqrt(query_key_var)."""
+def _attention(k: Pair, weight_var: float, query_key_var: float, weights: str = "softmax") -> Pair:
     rank = _rank(k)
     space, n = k[0].shape[:rank], k[0].shape[-1]
     flat = _map(lambda v: v.reshape(math.prod(space), math.prod(space), n, n), k)
+    attend = _softmax_attention if weights == "softmax" else _linear_attention
+    return _map(lambda v: v.reshape(k[0].shape), attend(flat, mp.mpf(weight_var), mp.mpf(query_key_var)))
+
+
+def _softmax_attention(flat: Pair, weight_var: Any, query_key_var: Any) -> Pair:
+    """Queries and keys share their weights, each of variance sqrt(query_key_var)."""
+    n = flat[0].shape[-1]
     logits = np.stack([flat[0][:, :, i, i] for i in range(n)]) * mp.sqrt(query_key_var)
     weights: Any = np.frompyfunc(mp.exp, 1, 1)(logits)
     weights = weights / weights.sum(axis=-1, keepdims=True)
@@ -168,10 +174,24 @@ def _attention(k: Pair, weight_var: float, query_key_var: float) -> Pair:
         mixed = np.empty_like(v)
         for i, j in np.ndindex(n, n):
             mixed[:, :, i, j] = weights[i] @ v[:, :, i, j] @ weights[j].T
-        return mp.mpf(weight_var) * mixed
+        return weight_var * mixed
 
     nngp, ntk = _map(attend, flat)
-    return _map(lambda v: v.reshape(k[0].shape), (nngp, 2 * nngp + ntk))
+    return nngp, 2 * nngp + ntk
+
+
+def _linear_attention(flat: Pair, weight_var: Any, query_key_var: Any) -> Pair:
+    """The product of four independent weights: the tangent kernel follows from the product rule."""
+    nngp, ntk = flat
+    positions = len(nngp)
+
+    def mean(v: Exact) -> Exact:
+        return v.sum(axis=(0, 1), keepdims=True) / positions**2
+
+    factor = weight_var * query_key_var
+    through_logits = 2 * nngp * mean(nngp * ntk)
+    new = factor * nngp * mean(nngp * nngp)
+    return new, 4 * new + factor * (ntk * mean(nngp * nngp) + through_logits)
 
 
 LINEAR: dict[str, Callable[..., Pair]] = {

@@ -79,6 +79,8 @@ def architectures() -> Iterator[tuple[str, Net, tuple[int, ...]]]:
         yield f"attention, softmax, query_key_var {var}", chain(conv(1), RELU, attention, RELU, POOL), SEQUENCES
     attention = layer("SelfAttention", weight_var=1.5, query_key_var=0.25)
     yield "attention on images, Flatten", chain(conv(2, 2), RELU, attention, FLATTEN), IMAGES
+    attention = layer("SelfAttention", weight_var=1.5, query_key_var=0.7, weights="linear")
+    yield "attention, linear", chain(conv(1), RELU, attention, RELU, POOL), SEQUENCES
 
 
 @benchmark("agreement", "values of many architectures against neural-tangents 0.6.5 and 40-digit arithmetic")

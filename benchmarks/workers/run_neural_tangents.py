@@ -16,15 +16,15 @@ last: Any = None
 jax.config.update("jax_enable_x64", True)
 
 
-def layer(net: list[Any]) -> Any:
-    """A layer from its neutral description: [layer, arguments, *layers inside]."""
-    name, arguments, *inside = net
+def layer(net: list[Any], positions: int) -> Any:
+    """A layer from its neutral description, [layer, arguments, *layers inside]; pixels or time steps of the input."""
+    name, arguments, *rest = net
+    inside = [layer(part, positions) for part in rest]
     a: Any = {key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()}
     if name == "Sequential":
-        return stax.serial(*map(layer, inside))
+        return stax.serial(*inside)
     if name in ("Parallel", "Residual"):
-        branches = [stax.Identity(), stax.serial(*map(layer, inside))] if name == "Residual" else map(layer, inside)
-        branches = list(branches)
+        branches = [stax.Identity(), stax.serial(*inside)] if name == "Residual" else inside
         join = stax.FanInConcat(-1) if a.get("combine") == "concatenate" else stax.FanInSum()
         return stax.serial(stax.FanOut(len(branches)), stax.parallel(*branches), join)
     if name in ("Dense", "Conv"):
@@ -42,25 +42,28 @@ def layer(net: list[Any]) -> Any:
     if name in ("Sin", "Cos"):
         return getattr(stax, name)(b=a.get("frequency", 1.0), c=a.get("phase", 0.0))
     if name == "SelfAttention":
+        is_linear = a.get("weights") == "linear"
         half, value_half = a["query_key_var"] ** 0.25, a["weight_var"] ** 0.25
+        if is_linear:  # the peer sums over positions where we take the mean
+            half /= math.sqrt(positions)
         return stax.GlobalSelfAttention(
-            1, 1, 1, 1, linear_scaling=True, W_key_std=half, W_query_std=half, W_value_std=value_half,
-            W_out_std=value_half, attention_mechanism="SOFTMAX",
+            1, 1, 1, 1, linear_scaling=not is_linear, W_key_std=half, W_query_std=half, W_value_std=value_half,
+            W_out_std=value_half, attention_mechanism="IDENTITY" if is_linear else "SOFTMAX",
         )  # fmt: skip
     return getattr(stax, name)(**a)
 
 
 @functools.lru_cache
-def compiled(description: str) -> Any:
+def compiled(description: str, positions: int) -> Any:
     """The kernel function of the body with a readout, under jit as its authors recommend."""
-    *_, kernel_fn = stax.serial(layer(json.loads(description)), stax.Dense(1, W_std=1.0, b_std=None))
+    *_, kernel_fn = stax.serial(layer(json.loads(description), positions), stax.Dense(1, W_std=1.0, b_std=None))
     return jax.jit(kernel_fn, static_argnames="get")
 
 
 def kernel(net: list[Any], x1: str, x2: str | None, get: str, dtype: str = "float64") -> dict[str, Any]:
     global last
-    kernel_fn = compiled(json.dumps(net))
     a, b = jax.numpy.asarray(np.load(x1), dtype), None if x2 is None else jax.numpy.asarray(np.load(x2), dtype)
+    kernel_fn = compiled(json.dumps(net), math.prod(a.shape[1:-1]))
     last = None
     before = memory("VmRSS")
     start = time.perf_counter()

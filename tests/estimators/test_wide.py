@@ -159,3 +159,16 @@ def test_divergence_is_named(table):
 def test_bad_parameters_are_named(table, parameter, value):
     with pytest.raises(ValueError, match=parameter):
         wt.WideEnsembleRegressor(**{parameter: value}).fit(*table)
+
+
+def test_a_class_without_rows(table):
+    x, y = table
+    labels = np.where(y > np.median(y), "high", "low")
+    model = wt.WideEnsembleClassifier(**QUICK).fit(x, labels, classes=["low", "middle", "high"])
+    p = model.predict_proba(x)
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    assert 0 < p[:, 2].mean() < 0.3  # trained away from a third, but not to nothing
+    assert model.score(x, labels) > 0.7
+    with pytest.raises(ValueError, match=r"y has labels that classes does not list: \['low'\]; add them"):
+        model.fit(x, labels, classes=["middle", "high"])

@@ -164,7 +164,7 @@ def test_controlled_functions_are_accepted():
         def fine(p, x, fn=fn):
             return p.nonlin(fn, p.input_matrix(0.1) @ x)
 
-        assert np.all(np.isfinite(fine.kernel(X).nngp))
+        assert np.all(np.isfinite(fine.kernel(X, get="nngp").nngp))
 
 
 def test_inputs_that_do_not_fit():
@@ -213,9 +213,7 @@ def test_arguments_and_settings(as_users_call):
     with pytest.raises(ProgramError, match=r"call it, nn.Relu"):
         programs.mlp(fn=nn.Relu)
     with pytest.raises(ValueError, match="with_variances"):
-        jax.grad(lambda v: programs.rnn(weight_var=v).kernel(S).nngp.sum())(1.0)
-    with pytest.raises(ValueError, match="no tangent kernel; ask for get='nngp'"):
-        programs.rnn.kernel(S, get="ntk")
+        jax.grad(lambda v: programs.rnn(weight_var=v).kernel(S, get="nngp").nngp.sum())(1.0)
     with pytest.raises(ValueError, match="explain needs a program"):
         programs.explain(nn.Relu(), (3,))
 

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._probabilities import best_temperature, probability_of_largest
@@ -69,14 +68,15 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         """Choose, learn and condition.
 
         Args:
-            X: inputs, shape (n, d): an array or a data frame of numbers.
+            X: inputs, shape (n, d): an array or a data frame of numbers. With a `net` for them, also sequences
+                (n, time, features) or images (n, height, width, channels).
             y: labels, shape (n,), of any kind.
             sample_weight: a row of weight w counts as w equal observations.
         """
         self._check_parameters()
         if self.probabilities not in ("softmax", "largest"):
             raise ValueError(f"probabilities must be 'softmax' or 'largest'; got {self.probabilities!r}.")
-        x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64))
+        x, y = self._inputs(X, y)
         check_classification_targets(y)
         weights = self._weights(sample_weight, x)
         seen = weights > 0

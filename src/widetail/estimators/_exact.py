@@ -90,7 +90,7 @@ class ExactEstimator(BaseEstimator):
         rows = np.flatnonzero(weights > 0)
         x, y, counts = x[rows], y[rows], weights[rows]
         self._check_memory(len(y))
-        self.x_scaling_ = Scaling.of(x, counts) if self.standardise else Scaling.identity(x.shape[1])
+        self.x_scaling_ = self._scaling(x, counts)
         x = self.x_scaling_.apply(x)
         processes = self._processes(x.shape[1])
         name, process = next(iter(processes.items()))
@@ -109,6 +109,21 @@ class ExactEstimator(BaseEstimator):
         self.process_ = process
         self.posterior_ = process.posterior(x, y, counts=None if np.all(counts == 1) else counts)
 
+    def _inputs(self, x: Any, y: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Training data, checked: a table, or with a network of the user's own, sequences or images."""
+        x, y = validate_data(self, x, y, dtype=np.float64, allow_nd=self.net is not None, **options)
+        return np.asarray(x), np.asarray(y)
+
+    def _scaling(self, x: np.ndarray, counts: np.ndarray) -> Scaling:
+        """One shift and factor per feature, for all positions of a sequence or pixels of an image alike."""
+        if not self.standardise:
+            return Scaling.identity(x.shape[-1])
+        positions = x[0].size // x.shape[-1]
+        scaling = Scaling.of(x.reshape(-1, x.shape[-1]), np.repeat(counts, positions))
+        if getattr(self.net, "masked", False):  # the last feature of a masked program is a flag
+            scaling.shift[-1], scaling.factor[-1] = 0.0, 1.0
+        return scaling
+
     def _check_memory(self, n: int) -> None:
         arrays = 1.3 if self.noise == "scaled" or isinstance(self.noise, ScaledNoise) else 3.3
         needed, free = arrays * 8.0 * n * n, available_memory()
@@ -121,7 +136,10 @@ class ExactEstimator(BaseEstimator):
 
     def _new_inputs(self, x: Any) -> np.ndarray:
         check_is_fitted(self, "posterior_")
-        x = validate_data(self, x, reset=False, dtype=np.float64)
+        x = np.asarray(validate_data(self, x, reset=False, dtype=np.float64, allow_nd=self.net is not None))
+        expected = np.shape(self.posterior_.x)[1:]
+        if x.shape[1:] != expected:
+            raise ValueError(f"X must hold inputs of shape {expected}, as in fit; got {x.shape[1:]}.")
         return self.x_scaling_.apply(x)
 
     @property

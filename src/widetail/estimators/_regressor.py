@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._scaling import Scaling
@@ -84,13 +83,14 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         """Choose, learn and condition.
 
         Args:
-            X: inputs, shape (n, d): an array or a data frame of numbers.
+            X: inputs, shape (n, d): an array or a data frame of numbers. With a `net` for them, also sequences
+                (n, time, features) or images (n, height, width, channels).
             y: targets, shape (n,) or (n, outputs), in any units.
             sample_weight: a row of weight w counts as w equal observations.
         """
         self._check_parameters()
-        checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
-        x, y = (np.asarray(part, dtype=np.float64) for part in checked)
+        x, y = self._inputs(X, y, y_numeric=True, multi_output=True)
+        y = y.astype(np.float64)
         weights = self._weights(sample_weight, x)
         columns = y.reshape(len(y), -1)
         seen = weights > 0

@@ -54,19 +54,19 @@ class WideEnsembleClassifier(ClassifierMixin, WideEnsemble):
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any) -> "WideEnsembleClassifier":
+    def fit(self, X: Any, y: Any, *, classes: Any = None) -> "WideEnsembleClassifier":
         """Train all members.
 
         Args:
             X: inputs, shape (n, d), or images (n, height, width[, channels]).
             y: labels, shape (n,), of any kind.
+            classes: all labels there are, when `y` may lack some of them; by default those of `y`. A class without
+                rows gets the probability that its untrained output leaves it.
         """
         self._check_parameters()
         x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, allow_nd=True))
         check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes; it has only one class, {self.classes_[0]!r}.")
+        self.classes_, labels = _class_numbers(y, classes)
         self._train(self._first_inputs(x), labels, "cross_entropy", len(self.classes_), self._key())
         return self
 
@@ -88,3 +88,15 @@ class WideEnsembleClassifier(ClassifierMixin, WideEnsemble):
         columns = np.searchsorted(self.classes_, y)
         p = self.predict_proba(X)[np.arange(len(columns)), columns]
         return float(np.mean(np.log(p)))
+
+
+def _class_numbers(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """All labels in order, and the place of each row's label among them."""
+    labels = np.unique(y if classes is None else np.asarray(classes))
+    if len(labels) < 2:
+        name = "y" if classes is None else "classes"
+        raise ValueError(f"{name} must hold at least two classes; it has only one class, {labels[0]!r}.")
+    unknown = np.setdiff1d(y, labels)
+    if len(unknown):
+        raise ValueError(f"y has labels that classes does not list: {unknown[:5].tolist()}; add them to classes.")
+    return labels, np.searchsorted(labels, y)

@@ -1,11 +1,11 @@
 """One step of gradient descent of one network, and what goes wrong with it."""
 
-from typing import Any, Literal, NamedTuple
+import dataclasses
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from widetail._arrays import namespace
 from widetail.finite._network import ScaledNetwork
@@ -13,8 +13,36 @@ from widetail.process._trained import Layers
 
 Loss = Literal["squared", "cross_entropy"]
 
-# Plain gradient descent, the step size applied outside of it; one object, so that compiled functions are found again.
-PLAIN = optax.identity()
+
+@runtime_checkable
+class Optimiser(Protocol):
+    """What optax's gradient transformations are; stated here, so that importing this room does not import optax."""
+
+    @property
+    def init(self) -> Any:
+        """`init(parameters) -> state`."""
+        ...
+
+    @property
+    def update(self) -> Any:
+        """`update(gradient, state, parameters) -> (direction, state)`."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainDescent:
+    """The gradient as it is; the step size is applied outside of the optimiser."""
+
+    def init(self, parameters: Any) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def update(self, gradient: Any, state: tuple[()], parameters: Any) -> tuple[Any, tuple[()]]:
+        """The gradient."""
+        return gradient, state
+
+
+PLAIN = PlainDescent()
 
 
 class DivergenceError(FloatingPointError):
@@ -44,7 +72,7 @@ def row_losses(loss: Loss, f: Any, y: Any) -> Any:
 
 def descend(
     network: ScaledNetwork,
-    optimiser: optax.GradientTransformation,
+    optimiser: Optimiser,
     loss: Loss,
     layers: Layers,
     state: Training,

@@ -10,20 +10,17 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import numpy as np
-import optax
 from jaxtyping import Float, Int, PRNGKeyArray
 
 from widetail._progress import Progress, reporter
 from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
-from widetail.finite._descent import Loss, Training, check_losses, descend, row_losses
+from widetail.finite._descent import Loss, Optimiser, Training, check_losses, descend, row_losses
 from widetail.finite._draws import check_count, check_inputs
 from widetail.finite._network import ScaledNetwork
 from widetail.nn import Conv, Layer
 
 Members = Literal["auto", "together", "in_turn"]
 
-# The learning rate is applied outside of it, so that another rate needs no other compiled function.
-ADAM = optax.scale_by_adam()
 ROWS_AT_ONCE = 256
 LEAST_GAIN = 1e-4  # of the validation loss, to count as one
 
@@ -297,12 +294,20 @@ class _Run:
         return np.array([float(np.mean(row_losses(self.loss, own, y))) for own in f])
 
 
+@functools.cache
+def _adam() -> Optimiser:
+    """Without a learning rate: applied outside of it, another rate needs no other compiled function."""
+    import optax  # a tenth of the time of importing widetail, which most users do not need
+
+    return optax.scale_by_adam()
+
+
 @functools.partial(jax.jit, static_argnums=(0, 4))
 def _init(network: ScaledNetwork, key: Any, numbers: Any, scales: Any, input_shape: tuple[int, ...]) -> Training:
     def one(number: Any, scale: Any) -> Training:
         parameters = network.init(jax.random.fold_in(key, number), input_shape, scale)
         with jax.numpy_dtype_promotion("standard"):  # optax is not written for the strict one
-            return Training(parameters, ADAM.init(parameters))
+            return Training(parameters, _adam().init(parameters))
 
     return jax.vmap(one)(numbers, scales)
 
@@ -313,7 +318,7 @@ def _step(
     key: Any,
 ) -> Any:  # fmt: skip
     own_key = jax.random.fold_in(key, number)
-    return descend(network, ADAM, loss, "all", state, scale, rate, x, y, weights, own_key)
+    return descend(network, _adam(), loss, "all", state, scale, rate, x, y, weights, own_key)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

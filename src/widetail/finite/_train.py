@@ -7,12 +7,19 @@ from typing import Any, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Float, PRNGKeyArray
 
 from widetail._progress import Progress, reporter
 from widetail.finite._chunks import chunk_size, network_key
-from widetail.finite._descent import PLAIN, Training, check_losses, descend, row_losses, trainable_part
+from widetail.finite._descent import (
+    PLAIN,
+    Optimiser,
+    Training,
+    check_losses,
+    descend,
+    row_losses,
+    trainable_part,
+)
 from widetail.finite._draws import NetworkDraws, check_count, check_inputs, draw_scales, split_key
 from widetail.finite._network import ScaledNetwork
 from widetail.nn import Layer
@@ -53,7 +60,7 @@ def train(
     layers: Layers = "all",
     steps: int = 1000,
     learning_rate: Any = None,
-    optimiser: optax.GradientTransformation = PLAIN,
+    optimiser: Optimiser = PLAIN,
     parametrisation: Parametrisation = "ntk",
     readout: Readout = "scaled",
     memory: float | None = None,
@@ -166,7 +173,7 @@ class _Loop:
     """Training of a chunk of networks."""
 
     network: ScaledNetwork
-    optimiser: optax.GradientTransformation
+    optimiser: Optimiser
     layers: Layers
     x: Any
     y: Any

@@ -27,6 +27,9 @@ def to_config(kernel: Any) -> dict[str, Any]:
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"only networks and kernels of widetail can be saved; got {kernel!r}.")
+    programs = importlib.import_module("widetail.programs._config")
+    if isinstance(kernel, programs.Program):
+        return programs.program_to_config(kernel)
     room = next((room for room in ROOMS if getattr(importlib.import_module(room), type(kernel).__name__, None)), None)
     if room is None:
         raise ValueError(f"{type(kernel).__name__} is not part of widetail, so it cannot be saved.")
@@ -55,6 +58,8 @@ def _plain(name: str, value: Any) -> Any:
 def from_config(config: Any) -> Kernel:
     """The kernel or network that `to_config` described; a ValueError for anything else."""
     try:
+        if "program" in config:
+            return importlib.import_module("widetail.programs._config").program_from_config(config)
         room, name, fields = config["room"], config["class"], config["fields"]
         if room not in ROOMS:
             raise ValueError(f"unknown room {room!r}")

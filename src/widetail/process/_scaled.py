@@ -5,8 +5,8 @@ from typing import Any
 
 import jax
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array, PRNGKeyArray
-from scipy.linalg.blas import dgemm
 
 from widetail.kernels import Kernel
 from widetail.mixing import ScaledNoiseLikelihood, ScalePosterior, scale_posterior
@@ -18,6 +18,8 @@ from widetail.process._cholesky import CholeskyFactor
 from widetail.process._draw import FunctionDraw
 from widetail.process._options import Inference
 from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
+
+(_dgemm,) = scipy.linalg.get_blas_funcs(("gemm",), dtype=np.float64)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +142,7 @@ class ScaledPosterior(Posterior):
         """L^{-1} k(x, x_new), shape (n, m), and the location at x_new."""
         cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)
         # scipy's product, not numpy's: the threads of numpy's BLAS would spin through the solve that follows
-        location = dgemm(1.0, cross.T, self.weights, trans_a=1)
+        location = _dgemm(1.0, cross.T, self.weights, trans_a=1)
         return self.factor.solve_lower(cross.T, overwrite=True), location
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:

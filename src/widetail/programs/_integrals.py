@@ -125,10 +125,17 @@ def _like_statistics(k: Any, first: Any, second: Any) -> Any:
     return jnp.broadcast_to(jnp.asarray(k, example1.dtype), shape)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def dual_at_equal(activation: nn.Activation, variance: Any) -> Float[Array, "..."]:
-    """E[phi(z)^2]."""
-    return activation.at_equal(variance)[0]
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def dual_slope(activation: nn.Activation, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
+    """E[phi'(z) phi'(z')] by the activation's own formula; not for those that are computed by quadrature."""
+    first, second = _align(cross, first, second)
+    return activation.dual_and_slope(_like_statistics(add_up(cross, terms), first, second), first, second)[1]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def dual_at_equal(activation: nn.Activation, slope: bool, variance: Any) -> Float[Array, "..."]:
+    """E[phi(z)^2], or of the derivative."""
+    return activation.at_equal(variance)[int(slope)]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -151,13 +158,28 @@ def piecewise_dual(
     return a1 * a2 * nn.Abs().dual(k, first, second) + b1 * b2 * k
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def hermite(expression: Expression, order: int, mean: Any, variance: Any, scalars: Any) -> dict[str, Any]:
-    """Coefficients of a function of one Gaussian variable in normalised Hermite polynomials; see `nn.Elementwise`."""
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def piecewise_slope(
+    first_form: tuple[float, float], second_form: tuple[float, float], cross: bool, terms: Sum, first: Any, second: Any
+) -> Float[Array, "..."]:
+    """The derivative of `piecewise_dual` in the covariance, by Price's theorem the dual of the derivatives."""
+    first, second = _align(cross, first, second)
+    k = _like_statistics(add_up(cross, terms), first, second)
+    (a1, b1), (a2, b2) = first_form, second_form
+    return a1 * a2 * nn.Abs().dual_and_slope(k, first, second)[1] + b1 * b2
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def hermite(expression: Expression, slope: bool, order: int, mean: Any, variance: Any, scalars: Any) -> dict[str, Any]:
+    """Coefficients of a function of one Gaussian variable in normalised Hermite polynomials; see `nn.Elementwise`.
+
+    With `slope`, those of its derivative.
+    """
     norm, inverse = norm_and_inverse(variance)
     nodes, projection, weights = _rule(order, str(variance.dtype))
     z = nodes.reshape(-1, 1) * norm + (0 if mean is None else mean)
-    values = jnp.broadcast_to(evaluate(expression, (z,), scalars, z), z.shape)
+    values = _slopes(expression, (z,), scalars)[0] if slope else evaluate(expression, (z,), scalars, z)
+    values = jnp.broadcast_to(values, z.shape)
     return {"inverse": inverse, "value": _coefficients(values, projection, weights)}
 
 
@@ -232,8 +254,12 @@ def joint(
     covariances: Any,
     scalars1: Any,
     scalars2: Any,
+    tangents: Any = None,
 ) -> Float[Array, "replicates ..."]:
     """E[phi(Z) psi(Z)] for a Gaussian vector Z, once per replicate of the rule.
+
+    With tangents, the expectation of sum_ij tangents[i][j] (d_i phi) (d_j psi) instead: what that of the product
+    changes by when the covariance of its i-th with the j-th argument does (Price's theorem).
 
     Args:
         expression1: phi.
@@ -246,6 +272,7 @@ def joint(
         covariances: by row and column, its lower triangle as arrays; None for zero.
         scalars1: parameters of phi, per row of side 1.
         scalars2: parameters of psi, per row of side 2.
+        tangents: one array, or None for zero, for each argument of phi and of psi.
     """
     dtype = shape_like.dtype
     dimensions = len(means)
@@ -268,9 +295,19 @@ def joint(
     def contribution(u, w):
         z = jnp.tensordot(u, factor, axes=([1], [0]))  # (size, dimensions, ...)
         arguments = [z[:, i] + (0 if means[i] is None else means[i]) for i in range(dimensions)]
-        values = evaluate(expression1, [arguments[i] for i in picks[0]], scalars1, arguments[0])
-        if expression2 is not None:
-            values = values * evaluate(expression2, [arguments[i] for i in picks[1]], scalars2, arguments[0])
+        own1, own2 = ([arguments[i] for i in pick] for pick in picks)
+        if tangents is not None:
+            slopes1, slopes2 = _slopes(expression1, own1, scalars1), _slopes(expression2, own2, scalars2)
+            values = sum(
+                tangents[i][j] * slope1 * slope2
+                for i, slope1 in enumerate(slopes1)
+                for j, slope2 in enumerate(slopes2)
+                if tangents[i][j] is not None
+            )
+        else:
+            values = evaluate(expression1, own1, scalars1, arguments[0])
+            if expression2 is not None:
+                values = values * evaluate(expression2, own2, scalars2, arguments[0])
         values = jnp.broadcast_to(values, arguments[0].shape)
         return jnp.tensordot(w, values, 1)
 
@@ -281,6 +318,15 @@ def joint(
         return jax.lax.scan(step, jnp.zeros_like(shape_like), (replicate, chunk_weights))[0]
 
     return jax.lax.map(one, chunks)
+
+
+def _slopes(expression: Any, arguments: Any, scalars: Any) -> Any:
+    """The derivatives of a function of entries in each of its arguments, entry by entry."""
+
+    def added_up(values: Any) -> Any:
+        return jnp.sum(jnp.broadcast_to(evaluate(expression, values, scalars, values[0]), values[0].shape))
+
+    return jax.grad(added_up)(tuple(arguments))
 
 
 def _semidefinite_factor(covariances: Any, like: Any) -> Float[Array, "d d ..."]:

@@ -82,6 +82,21 @@ class Log:
 
 
 @dataclasses.dataclass(frozen=True)
+class GaussianLaw:
+    """Jointly Gaussian arguments of two functions.
+
+    Attributes:
+        picks: which of the variables are the arguments of the first and of the second function.
+        means: of every variable: an array over pairs, or None for zero.
+        covariances: by row and column, the lower triangle; None for zero.
+    """
+
+    picks: tuple[tuple[int, ...], tuple[int, ...]]
+    means: list[Any]
+    covariances: list[list[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
 class Options:
     """Accuracy of integrals without a closed form.
 
@@ -160,21 +175,11 @@ class Limit:
         if not first.roots & second.roots:
             pass
         elif isinstance(one, LinComb):
-            terms: list[Any] = []
-            for term in one.terms:
-                part = yield self.covariance(term.variable, b)
-                rows = yield self._factors(0, () if term.scalar is None else (term.scalar,))
-                if part and rows is not None:
-                    terms += _scaled(part, term.number, rows1=rows)
-            found = self._collapse(terms, shared=self.uses[0][a] > 1)
+            shared = self.uses[0][a] > 1
+            found = yield self._combination(0, one, lambda variable: self.covariance(variable, b), shared=shared)
         elif isinstance(other, LinComb):
-            terms = []
-            for term in other.terms:
-                part = yield self.covariance(a, term.variable)
-                rows = yield self._factors(1, () if term.scalar is None else (term.scalar,))
-                if part and rows is not None:
-                    terms += _scaled(part, term.number, rows2=rows)
-            found = self._collapse(terms, shared=self.uses[1][b] > 1)
+            shared = self.uses[1][b] > 1
+            found = yield self._combination(1, other, lambda variable: self.covariance(a, variable), shared=shared)
         elif isinstance(one, MatMul) and isinstance(other, MatMul):
             part = yield self.moment(one.vector, other.vector)
             found = tuple(_scaled(part, 1.0, numbers=(self.variances[one.matrix],))) if part else None
@@ -184,6 +189,16 @@ class Limit:
             found = (((self.variances[one.bias],), (), (), None),)
         self.covariances[key] = found
         return found
+
+    def _combination(self, side: int, statement: LinComb, ask: Callable[[int], Steps], *, shared: bool) -> Steps:
+        """The linear combination of what is asked for each of its variables, a sum."""
+        terms: list[Any] = []
+        for term in statement.terms:
+            part = yield ask(term.variable)
+            rows = yield self._factors(side, () if term.scalar is None else (term.scalar,))
+            if part and rows is not None:
+                terms += _scaled(part, term.number, **{("rows1", "rows2")[side]: rows})
+        return self._collapse(terms, shared=shared)
 
     def _inputs(self, one: InputProduct, other: InputProduct) -> Sum:
         var = self.variances[one.matrix]
@@ -204,18 +219,21 @@ class Limit:
         key = (a, b)
         if key in self.moments:
             return self.moments[key]
+        self.moments[key] = yield self._over_parts(a, b, self._product)
+        return self.moments[key]
+
+    def _over_parts(self, a: int, b: int, ask: Callable[[Part, Part], Steps]) -> Steps:
+        """What is asked for each pair of summands of two vectors, added up."""
         terms: list[Any] = []
         for part1 in self.programs[0].parts(a):
             for part2 in self.programs[1].parts(b):
                 rows1, rows2 = (yield self._factors(0, part1.scalars)), (yield self._factors(1, part2.scalars))
                 if rows1 is None or rows2 is None:
                     continue
-                found = yield self._product(part1, part2)
+                found = yield ask(part1, part2)
                 if found:
                     terms += _scaled(found, part1.number * part2.number, rows1=rows1, rows2=rows2)
-        shared = self.uses[0][a] > 1 or self.uses[1][b] > 1
-        self.moments[key] = self._collapse(terms, shared=shared)
-        return self.moments[key]
+        return self._collapse(terms, shared=self.uses[0][a] > 1 or self.uses[1][b] > 1)
 
     def _product(self, part1: Part, part2: Part) -> Steps:
         """E[u v'] for two atoms, or an atom and a constant, or two constants."""
@@ -262,7 +280,7 @@ class Limit:
         if centred and activation1 is not None and activation1 == activation2:
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
             if self.same and atom1.key == atom2.key:
-                block = integrals.dual_at_equal(activation1, (yield self.variance(0, atom1.gaussians[0])))
+                block = integrals.dual_at_equal(activation1, False, (yield self.variance(0, atom1.gaussians[0])))
             else:
                 block = integrals.dual(activation1, cross, k, first, second)
             return (((), (), (), block),)
@@ -276,10 +294,21 @@ class Limit:
 
     def _joint(self, atom1: Atom, atom2: Atom) -> Steps:
         """E[phi(z1, z2, ...) psi(z1', z2', ...)] of several variables."""
+        law = yield self._joint_law(atom1, atom2)
+        if law is None:
+            mean1, _ = yield self.mean_and_slope(0, atom1)
+            mean2, _ = yield self.mean_and_slope(1, atom2)
+            return None if mean1 is None or mean2 is None else (((), (mean1,), (mean2,), None),)
+        scalars1, scalars2 = (yield self._parameters(0, atom1)), (yield self._parameters(1, atom2))
+        return (((), (), (), self._integrate(atom1, atom2, law, scalars1, scalars2)),)
+
+    def _joint_law(self, atom1: Atom, atom2: Atom) -> Steps:
+        """The law of all arguments of two functions; None where those of one are independent of the other's."""
         known: dict[tuple[int, int], Any] = {}
         if self.same:
             variables = [(0, g) for g in sorted({*atom1.gaussians, *atom2.gaussians})]
-            picks = tuple(tuple(variables.index((0, g)) for g in atom.gaussians) for atom in (atom1, atom2))
+            places = {g: place for place, (_, g) in enumerate(variables)}
+            picks = tuple(places[g] for g in atom1.gaussians), tuple(places[g] for g in atom2.gaussians)
         else:
             variables = [(0, g) for g in atom1.gaussians] + [(1, g) for g in atom2.gaussians]
             picks = tuple(range(len(atom1.gaussians))), tuple(range(len(atom1.gaussians), len(variables)))
@@ -296,20 +325,20 @@ class Limit:
                     is_linked |= terms is not None
                     known[i, j] = self.array(terms) if terms else None
         if not is_linked:
-            mean1, _ = yield self.mean_and_slope(0, atom1)
-            mean2, _ = yield self.mean_and_slope(1, atom2)
-            return None if mean1 is None or mean2 is None else (((), (mean1,), (mean2,), None),)
+            return None
         means = []
         for side, g in variables:
             mean = yield self.mean(side, g)
             means.append(None if mean is None else self._expand(side, mean))
-        scalars1, scalars2 = (yield self._parameters(0, atom1)), (yield self._parameters(1, atom2))
         covariances = [[known[i, j] for j in range(i + 1)] for i in range(len(variables))]
-        block = self._integrate(atom1, atom2, picks, means, covariances, scalars1, scalars2)
-        return (((), (), (), block),)
+        return GaussianLaw(picks, means, covariances)
 
-    def _integrate(self, atom1, atom2, picks, means, covariances, scalars1, scalars2) -> Any:
+    def _integrate(
+        self, atom1: Atom, atom2: Atom | None, law: GaussianLaw, scalars1: Any, scalars2: Any, tangents: Any = None
+    ) -> Any:
+        """The expectation of a product, or with tangents, of sum_ij tangent_ij d_i phi d_j psi."""
         expression2 = None if atom2 is None else atom2.expression
+        means = law.means
         like = jnp.zeros(self.shape, self.dtype)
 
         def integral(coarse: bool, replicated: bool) -> Any:
@@ -317,14 +346,15 @@ class Limit:
             return integrals.joint(
                 atom1.expression,
                 expression2,
-                picks,
+                law.picks,
                 settings,
                 not self.same,
                 like,
                 means,
-                covariances,
+                law.covariances,
                 scalars1,
                 scalars2,
+                tangents,
             )
 
         is_sampled = len(means) > integrals.most_dimensions()
@@ -503,7 +533,7 @@ class Limit:
             means.append((yield self.mean(side, g)))
         picks = tuple(range(len(means))), ()
         scalars = yield self._parameters(side, atom)
-        return self._integrate(atom, None, picks, means, covariances, scalars, ())
+        return self._integrate(atom, None, GaussianLaw(picks, means, covariances), scalars, ())
 
     def statistics(self, side: int, atom: Atom) -> Steps:
         """What the closed form of an activation wants to know of each row."""
@@ -513,16 +543,17 @@ class Limit:
 
         return (yield self._row(side, f"statistics {atom.key}", make, lambda limit: limit.statistics(0, atom)))
 
-    def hermite(self, side: int, atom: Atom) -> Steps:
-        """Hermite coefficients of a function of one variable, per row."""
+    def hermite(self, side: int, atom: Atom, *, slope: bool = False) -> Steps:
+        """Hermite coefficients of a function of one variable, or of its derivative, per row."""
 
         def make() -> Steps:
             g = atom.gaussians[0]
             variance, mean = (yield self.variance(side, g)), (yield self.mean(side, g))
             scalars = yield self._parameters(side, atom)
-            return integrals.hermite(atom.expression, self.options.order, mean, variance, scalars)
+            return integrals.hermite(atom.expression, slope, self.options.order, mean, variance, scalars)
 
-        return (yield self._row(side, f"hermite {atom.key}", make, lambda limit: limit.hermite(0, atom)))
+        ask: Callable[[Limit], Steps] = lambda limit: limit.hermite(0, atom, slope=slope)  # noqa: E731
+        return (yield self._row(side, f"hermite {atom.key}{' slope' if slope else ''}", make, ask))
 
 
 def _scaled(terms: Sum, number: float, *, numbers: tuple = (), rows1: tuple = (), rows2: tuple = ()) -> list[Any]:

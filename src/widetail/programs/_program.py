@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ from widetail.programs._language import trace
 from widetail.programs._limit import Accuracy, Limit, Log, Options, Side
 from widetail.programs._source import InputError, ProgramError
 from widetail.programs._statements import Graph, Random
+from widetail.programs._tangent import TangentLimit
 
 # Inputs that a program is tried on when it is made, to learn which matrices and biases it has.
 PROBES = ((3,), (4, 3), (6, 6, 3))
@@ -51,6 +52,8 @@ class Program(Kernel):
         variances: the variances of its matrices and biases by name: its parameters, what gradients go to.
         written: the variances as the program itself gives them.
     """
+
+    has_ntk: ClassVar[bool] = True
 
     fn: Callable[..., Any] = eqx.field(static=True)
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True)
@@ -122,8 +125,9 @@ class Program(Kernel):
         def rows(x: Any) -> Rows:
             program = self._decomposed(x.shape[1:])
             side = self._side(x, program.graph, {})
-            limit = self._limit((program, program), (side, side), same=True)
-            return Rows(x, side.known, KernelValues(limit.readout()))
+            limit = self._limit((program, program), (side, side), get, same=True)
+            values = _read_out(limit, get)
+            return Rows(x, side.known, values)
 
         return rows
 
@@ -134,7 +138,7 @@ class Program(Kernel):
             program1, program2 = (self._decomposed(rows.inputs.shape[1:]) for rows in (rows1, rows2))
             side1 = self._side(rows1.inputs, program1.graph, rows1.statistics)
             side2 = self._side(rows2.inputs, program2.graph, rows2.statistics)
-            return KernelValues(self._limit((program1, program2), (side1, side2), same=False).readout())
+            return _read_out(self._limit((program1, program2), (side1, side2), get, same=False), get)
 
         return cross
 
@@ -180,10 +184,10 @@ class Program(Kernel):
             for x in (jnp.asarray(x1), jnp.asarray(x2)):
                 program = self._decomposed(x.shape[1:])
                 side = self._side(x, program.graph, {})
-                self._limit((program, program), (side, side), same=True, log=log).readout()
+                self._limit((program, program), (side, side), "nngp", same=True, log=log).readout()
                 sides.append(side)
                 programs.append(program)
-            self._limit((programs[0], programs[1]), (sides[0], sides[1]), same=False, log=log).readout()
+            self._limit((programs[0], programs[1]), (sides[0], sides[1]), "nngp", same=False, log=log).readout()
         return log.entries
 
     def kernel(self, x1: Any, x2: Any = None, get: Get = "both", **options: Any) -> KernelValues:
@@ -276,9 +280,10 @@ class Program(Kernel):
     def _side(self, x: Any, graph: Graph, known: dict[str, Any]) -> Side:
         return make_side(x, graph, known)
 
-    def _limit(self, programs: Any, sides: Any, *, same: bool, log: Log | None = None) -> Limit:
+    def _limit(self, programs: Any, sides: Any, get: Get, *, same: bool, log: Log | None = None) -> Limit:
         variances = self.variances_of(programs[0].graph) | self.variances_of(programs[1].graph)
-        return Limit(programs, variances, sides, self.options, same=same, log=log or self._log())
+        kind = Limit if get == "nngp" else TangentLimit
+        return kind(programs, variances, sides, self.options, same=same, log=log or self._log())
 
     def _log(self) -> Log | None:
         return None
@@ -291,6 +296,11 @@ class _Observed(Program):
 
     def _log(self) -> Log | None:
         return self.log
+
+
+def _read_out(limit: Limit, get: Get) -> KernelValues:
+    nngp = limit.readout() if get != "ntk" else None
+    return KernelValues(nngp, limit.tangent_readout() if isinstance(limit, TangentLimit) else None)
 
 
 def make_side(x: Any, graph: Graph, known: dict[str, Any]) -> Side:

@@ -1,0 +1,117 @@
+"""The tangent kernel of a program, by the same induction as its covariances.
+
+With all parameters trained by gradient descent in the NTK parametrisation, the tangent of a pair of vectors is the
+limit of the inner products of their gradients, per entry. A product with a matrix has the tangent var (E[h h'] +
+tangent of h), which counts the matrix itself and what is below; for a function, tangents of its arguments are weighted
+by E[d_i phi d_j phi']. This holds with shared matrices too (Yang, 2020, Tensor Programs II), because the readout is
+independent of the body. Averages over the width contribute nothing: their gradients vanish with the width.
+"""
+
+from typing import Any
+
+from widetail.nn._quadrature import _HermiteDual
+from widetail.programs import _integrals as integrals
+from widetail.programs._expressions import Atom, Part
+from widetail.programs._functions import piecewise_linear
+from widetail.programs._integrals import Sum
+from widetail.programs._limit import Limit, Steps, _scaled
+from widetail.programs._statements import LinComb, MatMul
+
+
+class TangentLimit(Limit):
+    """A limit that gives the tangent kernel as well."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self.tangents: dict[tuple[int, int], Sum | None] = {}
+        self.moment_tangents: dict[tuple[int, int], Sum | None] = {}
+
+    def tangent_readout(self) -> Any:
+        """The tangent kernel of the readout's outputs: its own weights, and the body."""
+        output1, output2 = self.graphs[0].output, self.graphs[1].output
+        own = self.run(self.moment(output1, output2))
+        body = self.run(self.moment_tangent(output1, output2))
+        return self.array((*(own or ()), *(body or ())))
+
+    def tangent(self, a: int, b: int) -> Steps:
+        """The tangent of two G-variables, a sum."""
+        if self.same and a > b:
+            a, b = b, a
+        key = (a, b)
+        if key in self.tangents:
+            return self.tangents[key]
+        first, second = self.graphs[0].lines[a], self.graphs[1].lines[b]
+        one, other = first.statement, second.statement
+        found: Sum | None = None
+        if not first.roots & second.roots:
+            pass
+        elif isinstance(one, LinComb):
+            shared = self.uses[0][a] > 1
+            found = yield self._combination(0, one, lambda variable: self.tangent(variable, b), shared=shared)
+        elif isinstance(other, LinComb):
+            shared = self.uses[1][b] > 1
+            found = yield self._combination(1, other, lambda variable: self.tangent(a, variable), shared=shared)
+        else:
+            found = yield self.covariance(a, b)
+            if isinstance(one, MatMul) and isinstance(other, MatMul):
+                below = yield self.moment_tangent(one.vector, other.vector)
+                if below:
+                    found = (*(found or ()), *_scaled(below, 1.0, numbers=(self.variances[one.matrix],)))
+        self.tangents[key] = found
+        return found
+
+    def moment_tangent(self, a: int, b: int) -> Steps:
+        """The tangent of two vectors of any kind, a sum."""
+        if self.same and a > b:
+            a, b = b, a
+        key = (a, b)
+        if key not in self.moment_tangents:
+            self.moment_tangents[key] = yield self._over_parts(a, b, self._product_tangent)
+        return self.moment_tangents[key]
+
+    def _product_tangent(self, part1: Part, part2: Part) -> Steps:
+        atom1, atom2 = part1.atom, part2.atom
+        if atom1 is None or atom2 is None:
+            return None
+        tangents = []
+        for g in atom1.gaussians:
+            row = []
+            for other in atom2.gaussians:
+                row.append((yield self.tangent(g, other)))
+            tangents.append(row)
+        if all(terms is None for row in tangents for terms in row):
+            return None
+        if len(atom1.gaussians) == len(atom2.gaussians) == 1:
+            return (yield self._pair_tangent(atom1, atom2, tangents[0][0]))
+        law = yield self._joint_law(atom1, atom2)
+        scalars1, scalars2 = (yield self._parameters(0, atom1)), (yield self._parameters(1, atom2))
+        arrays = [[None if terms is None else self.array(terms) for terms in row] for row in tangents]
+        return (((), (), (), self._integrate(atom1, atom2, law, scalars1, scalars2, arrays)),)
+
+    def _pair_tangent(self, atom1: Atom, atom2: Atom, tangent: Sum) -> Steps:
+        if atom1.is_gaussian or atom2.is_gaussian:
+            _, slope1 = yield self.mean_and_slope(0, atom1)
+            _, slope2 = yield self.mean_and_slope(1, atom2)
+            rows1, rows2 = (() if slope is None else (slope,) for slope in (slope1, slope2))
+            return tuple(_scaled(tangent, 1.0, rows1=rows1, rows2=rows2))
+        slopes = yield self._slopes_product(atom1, atom2)
+        return (((), (), (), slopes * self.array(tangent)),)
+
+    def _slopes_product(self, atom1: Atom, atom2: Atom) -> Steps:
+        """E[phi'(z) psi'(z')] of one variable each, an array."""
+        cross = not self.same
+        k = (yield self.covariance(atom1.gaussians[0], atom2.gaussians[0])) or ()
+        activation1, activation2 = atom1.activation, atom2.activation
+        centred = (yield self.mean(0, atom1.gaussians[0])) is None and (yield self.mean(1, atom2.gaussians[0])) is None
+        if centred and activation1 is not None and activation1 == activation2:
+            if self.same and atom1.key == atom2.key:
+                return integrals.dual_at_equal(activation1, True, (yield self.variance(0, atom1.gaussians[0])))
+            if not isinstance(activation1, _HermiteDual):
+                first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
+                return integrals.dual_slope(activation1, cross, k, first, second)
+        forms = piecewise_linear(activation1), piecewise_linear(activation2)
+        if centred and forms[0] and forms[1]:
+            first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
+            return integrals.piecewise_slope(*forms, cross, k, first, second)
+        first, second = (yield self.hermite(0, atom1, slope=True)), (yield self.hermite(1, atom2, slope=True))
+        return integrals.mehler(atom1.expression == atom2.expression, cross, k, first, second)
