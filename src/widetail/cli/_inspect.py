@@ -1,7 +1,7 @@
 """`widetail inspect`."""
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,43 +31,65 @@ def inspect(
     output = Output(as_json=as_json, quiet=quiet)
     check_output("--plot", plot, PICTURES)
     fitted = load_model(model)
-    facts = _facts(fitted)
-    estimator: Any = fitted.estimator
-    has_scale = hasattr(estimator, "process_") and hasattr(estimator, "posterior_")
-    if has_scale:
-        facts["scale"] = {
-            name: {f"{p:g}": float(law.quantile(p)) for p in QUANTILES}
-            for name, law in (("prior", estimator.process_.prior_scale), ("posterior", estimator.posterior_.scale))
-        }
-    is_spread = has_scale and not facts["prior"].startswith("PointMass")
-    if plot is not None and is_spread:
+    parts = _parts(fitted.estimator)
+    facts = _facts(fitted, parts)
+    drawn = parts if parts is not None and _has_density(parts) else None
+    if plot is not None and drawn is not None:
         use_no_display()
-        save_figure(pictures.scale(estimator.process_.prior_scale, estimator.posterior_.scale), plot)
+        save_figure(pictures.scale(drawn.prior, drawn.posterior), plot)
         facts["plot"] = str(plot)
     elif plot is not None:
-        output.remark("--plot: the readout variance of this model is one number, or is not kept; nothing is drawn.")
-    laws = (estimator.process_.prior_scale, estimator.posterior_.scale) if is_spread else None
-    output.result(facts, lambda console: _draw(console, facts, laws))
+        output.remark("--plot: this model has no density of the readout variance; nothing is drawn.")
+    output.result(facts, lambda console: _draw(console, facts, drawn))
 
 
-def _facts(model: TableModel) -> dict[str, Any]:
-    schema, estimator = model.schema, model.estimator
-    process = getattr(estimator, "process_", None)
-    tails = getattr(estimator, "tails_", None)
-    return {
+class _Parts(NamedTuple):
+    """What a model is made of, exact or sparse."""
+
+    network: Any
+    prior: Any
+    noise: Any
+    posterior: Any
+
+
+def _parts(estimator: Any) -> _Parts | None:
+    if hasattr(estimator, "process_"):
+        process = estimator.process_
+        return _Parts(process.kernel, process.prior_scale, process.noise, estimator.posterior_.scale)
+    if hasattr(estimator, "model_"):
+        import widetail as wt
+
+        prior = wt.InverseGamma(2.0, 2.0) if estimator.prior is None else estimator.prior
+        return _Parts(estimator.kernel_, prior, estimator.model_.likelihood, estimator.model_.q.law)
+    return None
+
+
+def _has_density(parts: _Parts) -> bool:
+    """Whether both laws can be drawn; that of a sparse model has quantiles only."""
+    return type(parts.prior).__name__ != "PointMass" and hasattr(parts.posterior, "log_prob_of_log")
+
+
+def _facts(model: TableModel, parts: _Parts | None) -> dict[str, Any]:
+    schema = model.schema
+    tails = getattr(model.estimator, "tails_", None)
+    facts = {
         **model.facts,
         "task": schema.task,
         "target": schema.target,
         "columns": [
             {"name": column.name, "kind": column.kind, "levels": list(column.levels)} for column in schema.columns
         ],
-        "network": None if process is None else _rounded(repr(process.kernel)),
-        "prior": None if process is None else repr(process.prior_scale),
-        "noise": None if process is None else repr(process.noise),
         "tails": None
         if tails is None
         else {"degrees_of_freedom": float(tails.degrees[0]), "width_factor": float(tails.factor[0])},
     }
+    if parts is not None:
+        facts |= {"network": _rounded(repr(parts.network)), "prior": repr(parts.prior), "noise": repr(parts.noise)}
+        facts["scale"] = {
+            name: {f"{p:g}": float(law.quantile(np.asarray(p))) for p in QUANTILES}
+            for name, law in (("prior", parts.prior), ("posterior", parts.posterior))
+        }
+    return facts
 
 
 def _rounded(text: str) -> str:
@@ -90,15 +112,15 @@ def _bars(prior: Any, posterior: Any) -> list[tuple[str, str]]:
     return lines
 
 
-def _draw(console: Any, facts: dict[str, Any], laws: Any) -> None:
+def _draw(console: Any, facts: dict[str, Any], drawn: _Parts | None) -> None:
     tails = facts["tails"]
     summary = [
         ("model", facts["estimator"]),
         ("task", f"{facts['task']} of {facts['target']!r}, from {facts['rows']} rows"),
         ("architecture", facts["architecture"]),
-        ("network", facts["network"]),
-        ("prior", facts["prior"]),
-        ("noise", facts["noise"]),
+        ("network", facts.get("network")),
+        ("prior", facts.get("prior")),
+        ("noise", facts.get("noise")),
         (
             "tails",
             None
@@ -118,8 +140,9 @@ def _draw(console: Any, facts: dict[str, Any], laws: Any) -> None:
     console.print(table(None, ["column", "kind", "categories"], columns))
     if facts["learned"]:
         console.print(table(None, ["learned", "value"], [(one["name"], one["value"]) for one in facts["learned"]]))
-    if laws is not None:
+    if "scale" in facts:
         rows = [(name, *entries.values()) for name, entries in facts["scale"].items()]
         console.print(table(None, ["readout variance", *(f"{p:.0%}" for p in QUANTILES)], rows))
-        for name, bars in _bars(*laws):
+    if drawn is not None:
+        for name, bars in _bars(drawn.prior, drawn.posterior):
             console.print(f"{name:10}{bars}")
