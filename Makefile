@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench docs clean
+.PHONY: help setup demo test test-all lint format bench docs gallery clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,7 +17,7 @@ $(READY): pyproject.toml
 setup: $(READY)  ## create .venv and install into it
 
 demo: $(READY)  ## the main job, on data that scikit-learn ships
-	$(BIN)/python examples/demo.py
+	$(BIN)/widetail demo
 
 test: $(READY)  ## all but the slow tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not slow"
@@ -40,6 +40,9 @@ bench: $(READY)  ## speed and memory against the peers
 docs: $(READY)  ## build the documentation into site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	$(BIN)/python -m mkdocs build --strict
+
+gallery: $(READY)  ## draw the pictures of the documentation anew
+	$(BIN)/python docs/gallery.py
 
 clean:  ## remove what the other targets made
 	rm -rf .venv .venv-* site out .pytest_cache .ruff_cache .hypothesis

@@ -1,35 +1,28 @@
-"""Infinitely wide Bayesian neural networks with heavy tails."""
+"""Infinitely wide Bayesian neural networks with heavy tails.
 
-from widetail import estimators as estimators
-from widetail import finite as finite
-from widetail import kernels as kernels
-from widetail import learning as learning
-from widetail import mixing as mixing
-from widetail import nn as nn
-from widetail import predictive as predictive
-from widetail import priors as priors
-from widetail import process as process
-from widetail import programs as programs
-from widetail import sparse as sparse
-from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
-from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
-from widetail.estimators import SparseMixtureClassifier as SparseMixtureClassifier
-from widetail.estimators import SparseMixtureRegressor as SparseMixtureRegressor
-from widetail.estimators import WideEnsembleClassifier as WideEnsembleClassifier
-from widetail.estimators import WideEnsembleRegressor as WideEnsembleRegressor
-from widetail.estimators import load as load
-from widetail.learning import Choice as Choice
-from widetail.learning import EvidenceFit as EvidenceFit
-from widetail.learning import choose as choose
-from widetail.learning import fit_evidence as fit_evidence
-from widetail.priors import BetaPrime as BetaPrime
-from widetail.priors import BurrXII as BurrXII
-from widetail.priors import Gamma as Gamma
-from widetail.priors import HalfCauchy as HalfCauchy
-from widetail.priors import InverseGamma as InverseGamma
-from widetail.priors import LogNormal as LogNormal
-from widetail.priors import PointMass as PointMass
-from widetail.priors import ScalePrior as ScalePrior
-from widetail.process import IndependentNoise as IndependentNoise
-from widetail.process import ScaledNoise as ScaledNoise
-from widetail.process import ScaleMixture as ScaleMixture
+The public names are listed in `_names.py`. They are loaded when the first of them is used, so that `widetail --help`
+and reading the version do not wait for JAX and scikit-learn.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from widetail._names import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module 'widetail' has no attribute {name!r}")
+    names = importlib.import_module("widetail._names")
+    try:
+        value = getattr(names, name)
+    except AttributeError:
+        raise AttributeError(f"module 'widetail' has no attribute {name!r}") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    names = importlib.import_module("widetail._names")
+    return sorted(name for name in vars(names) if not name.startswith("_"))

@@ -23,8 +23,9 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     has a likelihood for them.
 
     Args:
-        net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state: as in
-            `ScaleMixtureRegressor`; only inputs are standardised.
+        net, prior, noise, learn: as in `ScaleMixtureRegressor`.
+        choose_rows, learn_rows, max_iterations, random_state, verbose: as there.
+        standardise: whether to standardise the inputs.
         probabilities: "softmax" of the locations, with a temperature fitted to leave-one-out predictions, or "largest":
             the probability, under the predictive distribution, that a class has the largest output.
 
@@ -57,9 +58,11 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         max_iterations: int = 60,
         random_state: int = 0,
         probabilities: Probabilities = "softmax",
+        verbose: bool = False,
     ):
         super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
         self.probabilities = probabilities
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureClassifier":
         """Choose, learn and condition.

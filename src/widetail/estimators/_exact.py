@@ -29,6 +29,7 @@ class ExactEstimator(BaseEstimator):
     posterior_: Posterior
     architecture_: str
     choice_: Choice | None
+    verbose: bool
     evidence_fit_: EvidenceFit | None
 
     def __init__(
@@ -95,7 +96,7 @@ class ExactEstimator(BaseEstimator):
         name, process = next(iter(processes.items()))
         self.choice_, self.evidence_fit_ = None, None
         if self.learn and np.sum(counts) >= FEWEST_ROWS_TO_LEARN_FROM:
-            options = {"seed": int(self.random_state), "counts": counts}
+            options = {"seed": int(self.random_state), "counts": counts, "progress": bool(self.verbose)}
             if len(processes) > 1:
                 # a rough fit tells architectures apart; only the best is worth the last digits
                 rough = {"max_iterations": min(self.max_iterations, 25), "tolerance": 1e-4}

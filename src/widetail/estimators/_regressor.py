@@ -38,6 +38,7 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
             False gives the predictive distribution of the process itself. Costs one more factorisation. Where the
             measured tails are very heavy (two degrees of freedom or fewer), standard deviations are infinite; use
             intervals and quantiles.
+        verbose: whether to show progress bars on a terminal.
 
     Attributes:
         process_: the `ScaleMixture` that was learned, in standard units.
@@ -72,9 +73,11 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         max_iterations: int = 60,
         random_state: int = 0,
         calibrate: bool = True,
+        verbose: bool = False,
     ):
         super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
         self.calibrate = calibrate
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureRegressor":
         """Choose, learn and condition.

@@ -21,8 +21,9 @@ class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
     units of the standardised targets), chosen by the likelihood of the rows that were held out.
 
     Args:
-        net, prior, members, width, learning_rate, batch_size, max_epochs, early_stopping, validation_fraction,
-            patience, readout, parametrisation, checkpoint, random_state, verbose: as in `WideEnsembleClassifier`.
+        net, prior, members, width, learning_rate, batch_size, max_epochs: as in `WideEnsembleClassifier`.
+        early_stopping, validation_fraction, patience: as there.
+        readout, parametrisation, checkpoint, random_state, verbose: as there.
         standardise: whether to standardise inputs and targets.
 
     Attributes:

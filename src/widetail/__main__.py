@@ -1,0 +1,7 @@
+"""`python -m widetail` is the command `widetail`."""
+
+import sys
+
+from widetail.cli import main
+
+sys.exit(main())

@@ -1,0 +1,3 @@
+"""The command `widetail`: tables in, calibrated predictions out. `pip install widetail[cli]` brings what it needs."""
+
+from widetail.cli._main import main as main

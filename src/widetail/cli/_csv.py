@@ -1,0 +1,97 @@
+"""CSV files, by the standard library: it streams, and it can say which row is wrong."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from widetail.cli._errors import CommandError
+from widetail.cli._tables import BATCH_ROWS, Batch, Table, check_columns, no_rows, text_or_none
+
+DELIMITERS = ",;\t|"
+MOST_CHARACTERS_OF_A_LINE = 1 << 26
+WIDE_ENCODINGS = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
+
+
+class CsvTable(Table):
+    """Text with a header; UTF-8, quotes and line ends as spreadsheets write them."""
+
+    def __init__(self, path: Path, delimiter: str | None):
+        self.path = path
+        with path.open("rb") as file:
+            start = file.read(1 << 16)
+        if start[:2] in WIDE_ENCODINGS:
+            raise CommandError(self._recode(WIDE_ENCODINGS[start[:2]]))
+        if b"\0" in start:
+            raise CommandError(f"{str(path)!r} holds NUL bytes, so it is not a CSV file; export it as CSV or Parquet.")
+        header = next(self._lines(), "")
+        self.delimiter = delimiter or max(DELIMITERS, key=header.count)
+        self.columns = check_columns(path, [name.strip() for name in next(self._records())])
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        records = self._records()
+        next(records)
+        kept: list[list[str]] = []
+        number = 0
+        for record in records:
+            if not record:  # an empty line, which spreadsheets leave at the end
+                continue
+            number += 1
+            if len(record) != len(self.columns):
+                raise CommandError(
+                    f"{str(self.path)!r}: row {number} has {len(record)} cells, the header has {len(self.columns)}; "
+                    f"quote cells that hold {self.delimiter!r}."
+                )
+            kept.append(record)
+            if len(kept) == rows:
+                yield self._batch(kept)
+                kept = []
+        if kept:
+            yield self._batch(kept)
+        if not number:
+            raise no_rows(self.path)
+
+    def _batch(self, records: list[list[str]]) -> Batch:
+        cells = zip(*records, strict=True)
+        return {name: text_or_none(column) for name, column in zip(self.columns, cells, strict=True)}
+
+    def _records(self) -> Iterator[list[str]]:
+        reader = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
+        while True:
+            try:
+                yield next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise CommandError(f"{str(self.path)!r}, line {reader.line_num}: {error}; check its quotes.") from None
+
+    def _lines(self) -> Iterator[str]:
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            number = 0
+            while True:
+                number += 1
+                line = self._line(file, number)
+                if not line:
+                    return
+                if "\0" in line:
+                    raise CommandError(f"{str(self.path)!r}: line {number} holds a NUL byte; export the file again.")
+                yield line
+
+    def _line(self, file: TextIO, number: int) -> str:
+        try:
+            line = file.readline(MOST_CHARACTERS_OF_A_LINE)
+        except UnicodeDecodeError as error:
+            # the decoder works ahead in blocks, so the line is only roughly known
+            byte = error.object[error.start]
+            raise CommandError(
+                f"{self._recode('LATIN1')} (Byte {byte:#x} near line {number} cannot be UTF-8.)"
+            ) from None
+        if len(line) == MOST_CHARACTERS_OF_A_LINE:
+            raise CommandError(f"{str(self.path)!r}: line {number} never ends; is it a CSV file?")
+        return line
+
+    def _recode(self, encoding: str) -> str:
+        return (
+            f"{str(self.path)!r} is not UTF-8 text; if it is CSV, convert it, for example with "
+            f"`iconv -f {encoding} -t UTF-8 {self.path.name}`."
+        )

@@ -1,0 +1,148 @@
+"""`widetail inspect`."""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widetail.cli import _options as options
+from widetail.cli._model_file import TableModel
+from widetail.cli._output import PICTURES, Output, check_output, save_figure, table, use_no_display
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+BARS = " ▁▂▃▄▅▆▇█"
+BINS = 48
+
+
+def inspect(
+    model: options.Model,
+    plot: options.PlotFile = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+):
+    """Show what a model is and has learned.
+
+    Columns, architecture, learned numbers, and the readout scale before and after the data (drawn with --plot).
+    """
+    from widetail.cli import _pictures as pictures
+    from widetail.cli._model_file import load_model
+
+    output = Output(as_json=as_json, quiet=quiet)
+    check_output("--plot", plot, PICTURES)
+    fitted = load_model(model)
+    parts = _parts(fitted.estimator)
+    facts = _facts(fitted, parts)
+    drawn = parts if parts is not None and _has_density(parts) else None
+    if plot is not None and drawn is not None:
+        use_no_display()
+        save_figure(pictures.scale(drawn.prior, drawn.posterior), plot)
+        facts["plot"] = str(plot)
+    elif plot is not None:
+        output.remark("--plot: this model has no density of the readout variance; nothing is drawn.")
+    output.result(facts, lambda console: _draw(console, facts, drawn))
+
+
+class _Parts(NamedTuple):
+    """What a model is made of, exact or sparse."""
+
+    network: Any
+    prior: Any
+    noise: Any
+    posterior: Any
+
+
+def _parts(estimator: Any) -> _Parts | None:
+    if hasattr(estimator, "process_"):
+        process = estimator.process_
+        return _Parts(process.kernel, process.prior_scale, process.noise, estimator.posterior_.scale)
+    if hasattr(estimator, "model_"):
+        import widetail as wt
+
+        prior = wt.InverseGamma(2.0, 2.0) if estimator.prior is None else estimator.prior
+        return _Parts(estimator.kernel_, prior, estimator.model_.likelihood, estimator.model_.q.law)
+    return None
+
+
+def _has_density(parts: _Parts) -> bool:
+    """Whether both laws can be drawn; that of a sparse model has quantiles only."""
+    return type(parts.prior).__name__ != "PointMass" and hasattr(parts.posterior, "log_prob_of_log")
+
+
+def _facts(model: TableModel, parts: _Parts | None) -> dict[str, Any]:
+    schema = model.schema
+    tails = getattr(model.estimator, "tails_", None)
+    facts = {
+        **model.facts,
+        "task": schema.task,
+        "target": schema.target,
+        "columns": [
+            {"name": column.name, "kind": column.kind, "levels": list(column.levels)} for column in schema.columns
+        ],
+        "tails": None
+        if tails is None
+        else {"degrees_of_freedom": float(tails.degrees[0]), "width_factor": float(tails.factor[0])},
+    }
+    if parts is not None:
+        facts |= {"network": _rounded(repr(parts.network)), "prior": repr(parts.prior), "noise": repr(parts.noise)}
+        facts["scale"] = {
+            name: {f"{p:g}": float(law.quantile(np.asarray(p))) for p in QUANTILES}
+            for name, law in (("prior", parts.prior), ("posterior", parts.posterior))
+        }
+    return facts
+
+
+def _rounded(text: str) -> str:
+    """Code with four digits of every number, for reading."""
+    return re.sub(r"\d+\.\d{4,}(e-?\d+)?", lambda found: f"{float(found.group()):.4g}", text)
+
+
+def _bars(prior: Any, posterior: Any) -> list[tuple[str, str]]:
+    """Both densities as a line of blocks on one axis of log variance."""
+    from widetail.cli import _pictures as pictures
+
+    grid = pictures.log_grid(prior, posterior, BINS)
+    lines = []
+    for name, law in (("prior", prior), ("posterior", posterior)):
+        density = np.exp(np.asarray(law.log_prob_of_log(grid)))
+        heights = np.ceil((len(BARS) - 1) * density / density.max()).astype(int)
+        lines.append((name, "".join(BARS[height] for height in heights)))
+    left, right = f"{np.exp(grid[0]):.3g}", f"{np.exp(grid[-1]):.3g}"
+    lines.append(("", left + right.rjust(BINS - len(left))))
+    return lines
+
+
+def _draw(console: Any, facts: dict[str, Any], drawn: _Parts | None) -> None:
+    tails = facts["tails"]
+    summary = [
+        ("model", facts["estimator"]),
+        ("task", f"{facts['task']} of {facts['target']!r}, from {facts['rows']} rows"),
+        ("architecture", facts["architecture"]),
+        ("network", facts.get("network")),
+        ("prior", facts.get("prior")),
+        ("noise", facts.get("noise")),
+        (
+            "tails",
+            None
+            if tails is None
+            else f"{tails['degrees_of_freedom']:.3g} degrees of freedom, {tails['width_factor']:.3g} times the width "
+            f"(measured on left-out rows)",
+        ),
+        ("log evidence", None if facts["log_evidence"] is None else f"{facts['log_evidence']:.2f}"),
+    ]
+    for name, value in summary:
+        if value is not None:
+            console.print(f"{name:14}{value}")
+    columns = [
+        (column["name"], column["kind"], ", ".join(column["levels"][:8]) + ", ..." * (len(column["levels"]) > 8))
+        for column in facts["columns"]
+    ]
+    console.print(table(None, ["column", "kind", "categories"], columns))
+    if facts["learned"]:
+        console.print(table(None, ["learned", "value"], [(one["name"], one["value"]) for one in facts["learned"]]))
+    if "scale" in facts:
+        rows = [(name, *entries.values()) for name, entries in facts["scale"].items()]
+        console.print(table(None, ["readout variance", *(f"{p:.0%}" for p in QUANTILES)], rows))
+    if drawn is not None:
+        for name, bars in _bars(drawn.prior, drawn.posterior):
+            console.print(f"{name:10}{bars}")

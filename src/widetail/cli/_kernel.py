@@ -1,0 +1,118 @@
+"""`widetail kernel`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import typer
+
+from widetail.cli import _options as options
+from widetail.cli._errors import CommandError
+from widetail.cli._output import Output, check_output
+
+
+def kernel(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A .csv or .parquet table, or inputs as .npy.")],
+    net: Annotated[str, typer.Option("--net", help="Such as 'mlp(depth=3, activation=erf)'.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="K", help="The matrix: a .npy or .zarr.")],
+    get: Annotated[Literal["nngp", "ntk"], typer.Option("--get", help="Which of the two kernels.")] = "nngp",
+    dtype: Annotated[Literal["float64", "float32"], typer.Option("--dtype", help="Precision.")] = "float64",
+    standardise: Annotated[
+        bool, typer.Option(help="Give the columns of a table mean 0 and variance 1 first; .npy is taken as it is.")
+    ] = True,
+    block: Annotated[int, typer.Option("--block", min=1, help="Rows of the blocks that are written at a time.")] = 2000,
+    restart: Annotated[bool, typer.Option("--restart", help="Discard an unfinished result.")] = False,
+    drop: options.Drop = None,
+    categorical: options.Categorical = None,
+    max_categories: options.MaxCategories = 100,
+    impute: options.Impute = False,
+    delimiter: options.Delimiter = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+):
+    """Write the kernel matrix of a table to disk.
+
+    Block by block. After a kill, the same command goes on where it stopped. Memory: the inputs and a few blocks.
+    """
+    from widetail._progress import reporter
+    from widetail.cli._specs import parse_net
+    from widetail.cli._tiles_on_disk import SUFFIXES, TilesOnDisk, fingerprint
+
+    output = Output(as_json=as_json, quiet=quiet)
+    if out.exists():
+        raise CommandError(f"{str(out)!r} is there already; remove it, or use another --out.")
+    check_output("--out", out, SUFFIXES)
+    make_net = parse_net(net)
+    if data.suffix == ".npy":
+        x = _load_array(data)
+    else:
+        x = _read_inputs(data, delimiter, drop, categorical, max_categories, impute, standardise)
+    x = x.astype(dtype)
+    network = make_net(x.shape[-1])
+    network.check_shape("DATA", x.shape[1:])
+    facts = {"net": repr(network), "get": get, "data": fingerprint(x)}
+    tiles = TilesOnDisk(out, len(x), min(block, len(x)), np.dtype(dtype), facts, restart=restart)
+    if tiles.done:
+        output.remark(f"going on after {len(tiles.done)} of {tiles.total} blocks")
+
+    def compute(here: slice, there: slice) -> np.ndarray:
+        values = network.kernel(x[here], None if here == there else x[there], get=get)
+        return np.asarray(values.ntk if get == "ntk" else values.nngp)
+
+    computed = tiles.fill(compute, reporter(not quiet, "blocks"))
+    total = tiles.total
+    tiles.finish()
+    results = {
+        "rows": len(x),
+        "blocks": total,
+        "blocks_computed": computed,
+        "net": facts["net"],
+        "get": get,
+        "out": str(out),
+    }
+    output.result(results, lambda console: console.print(f"{len(x)} x {len(x)} {get} kernel written to {out}"))
+
+
+def _load_array(path: Path) -> np.ndarray:
+    if not path.is_file():
+        raise CommandError(f"there is no file {str(path)!r}.")
+    try:
+        x = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise CommandError(f"{str(path)!r} is not an array of numbers in NumPy's format: {error}") from None
+    if x.ndim < 2 or not np.issubdtype(x.dtype, np.number):
+        raise CommandError(
+            f"{str(path)!r} must hold inputs (n, d) or images (n, ..., channels); got {x.dtype} {x.shape}."
+        )
+    return x
+
+
+def _read_inputs(
+    data: Path,
+    delimiter: str | None,
+    drop: str | None,
+    categorical: str | None,
+    most_levels: int,
+    impute: bool,
+    standardise: bool,
+) -> np.ndarray:
+    from widetail.cli._schema import Schema, column_of, profile, split_names
+    from widetail.cli._tables import open_table
+
+    table = open_table(data, delimiter)
+    dropped = split_names("--drop", drop, table)
+    named = split_names("--categorical", categorical, table)
+    names = [name for name in table.columns if name not in dropped]
+    profiles = profile(table, names, most_levels)
+    schema = Schema(tuple(column_of(one, most_levels, is_category=one.name in named) for one in profiles))
+    parts: list[np.ndarray] = []
+    for batch in table.batches():
+        parts.append(schema.matrix(batch, 1 + sum(map(len, parts)), impute=impute))
+    x = np.concatenate(parts)
+    x = schema.with_medians(x).complete(x, 1, impute=impute)
+    if not standardise:
+        return x
+    from widetail.estimators._scaling import Scaling
+
+    return Scaling.of(x).apply(x)

@@ -1,0 +1,143 @@
+"""The command line as a whole: its commands, and how it ends."""
+
+import contextlib
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from widetail.cli._bench import bench
+from widetail.cli._demo import demo
+from widetail.cli._doctor import doctor
+from widetail.cli._errors import CommandError, UsageError
+from widetail.cli._evaluate import evaluate
+from widetail.cli._fit import fit
+from widetail.cli._inspect import inspect
+from widetail.cli._kernel import kernel
+from widetail.cli._predict import predict
+from widetail.cli._reproduce import reproduce
+
+SUCCESS, FAILED, USAGE = 0, 1, 2
+INTERRUPTED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
+# a reader such as `head` has seen enough; no SIGPIPE on Windows
+PIPE_CLOSED = 128 + 13
+
+HELP = """Infinitely wide Bayesian neural networks with heavy tails, for tables.
+
+\b
+A first run:
+    widetail demo
+From a table to intervals:
+    widetail fit train.csv --target price --out price.widetail
+    widetail predict price.widetail new.csv --interval 0.9 --out new_price.csv
+    widetail evaluate price.widetail test.csv --plot calibration.png
+
+Results go to standard output (as JSON with --json), everything else to standard error. Exit codes: 0 done, 1 failed,
+2 wrong usage, 130 interrupted, 143 terminated. Files appear under their final names only when they are complete.
+"""
+
+app = typer.Typer(
+    name="widetail",
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (demo, fit, predict, evaluate, inspect, kernel, reproduce, bench, doctor):
+    app.command(command.__name__)(command)
+
+
+def _version(is_asked: bool) -> bool:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"widetail {version('widetail')}")
+        raise typer.Exit
+    return is_asked
+
+
+@app.callback()
+def widetail(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+):
+    """The options of the command as a whole; the help text is `HELP`."""
+
+
+class _Terminated(BaseException):
+    """SIGTERM, as an exception, so that temporary files are removed on the way out."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    # looked up here rather than in the commands, because the command line itself may be what is wrong
+    wants_traceback = "--debug" in arguments
+    with warnings.catch_warnings():
+        warnings.showwarning = _one_line_warning
+        try:
+            _raise_on_termination()
+            outcome = app(args=arguments, prog_name="widetail", standalone_mode=False)
+            sys.stdout.flush()
+            if outcome == INTERRUPTED:  # typer has turned the exception into its code
+                raise KeyboardInterrupt
+            return outcome if isinstance(outcome, int) else SUCCESS
+        except BaseException as error:
+            code, message = _verdict(error)
+            if wants_traceback and code in (FAILED, USAGE):
+                traceback.print_exception(error)
+            if message:
+                print(f"widetail: {message}", file=sys.stderr)
+            return code
+
+
+def _verdict(error: BaseException) -> tuple[int, str | None]:
+    """Exit code and the line that explains it."""
+    if isinstance(error, SystemExit):
+        return (error.code if isinstance(error.code, int) else FAILED), None
+    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
+        return INTERRUPTED, "interrupted"
+    if isinstance(error, _Terminated):
+        return TERMINATED, "terminated"
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again when it ends
+        return PIPE_CLOSED, None
+    if isinstance(error, typer.Exit):
+        return error.exit_code, None
+    if hasattr(error, "format_message"):  # an error of the parser of command lines
+        return USAGE, f"{_one_line(error.format_message())} Try `widetail {_command(error)}--help`."  # type: ignore
+    if isinstance(error, CommandError):
+        return (USAGE if isinstance(error, UsageError) else FAILED), _one_line(str(error))
+    if isinstance(error, ModuleNotFoundError):
+        extra = {"matplotlib": "plot", "zarr": "distributed"}.get(error.name or "", "cli")
+        return FAILED, f"{error.name} is not installed; install it with `pip install 'widetail[{extra}]'`."
+    if isinstance(error, (OSError, ValueError, MemoryError, ArithmeticError)):
+        return FAILED, _one_line(str(error) or type(error).__name__)
+    return FAILED, f"{_one_line(repr(error))} This is a bug; --debug shows where."
+
+
+def _command(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.info_name} " if context is not None and context.parent is not None else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _one_line_warning(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None):
+    print(f"widetail: warning: {_one_line(str(message))}", file=sys.stderr)
+
+
+def _raise_on_termination() -> None:
+    def terminate(number: int, frame: Any) -> None:
+        raise _Terminated
+
+    with contextlib.suppress(ValueError):  # not in the main thread: whoever runs us there looks after signals
+        signal.signal(signal.SIGTERM, terminate)

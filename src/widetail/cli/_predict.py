@@ -1,0 +1,160 @@
+"""`widetail predict`."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import numpy as np
+import typer
+
+from widetail.cli import _options as options
+from widetail.cli._errors import CommandError, UsageError
+from widetail.cli._model_file import TableModel
+from widetail.cli._output import Output, check_output
+from widetail.cli._tables import Table
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+def predict(
+    model: options.Model,
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="A .csv or .parquet file with the same columns.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A .csv or .parquet file; standard output by default.")
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option("--interval", help="Coverage of the central interval; 0.9 by default.")
+    ] = None,
+    quantiles: Annotated[
+        str | None, typer.Option("--quantiles", help="Probabilities, separated by commas: 0.05,0.5,0.95.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="COLS", help="Columns of NEW to copy in front, separated by commas.")
+    ] = None,
+    impute: options.Impute = False,
+    chunk: options.Chunk = 2000,
+    delimiter: options.Delimiter = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+):
+    """Predict the rows of a new table.
+
+    Every row, in its order; the file may be larger than memory. Of numbers: prediction (the median), lower and upper
+    end of the interval, and the quantiles that are asked for. Of categories: prediction and the probability of each.
+    """
+    from widetail.cli._model_file import load_model
+    from widetail.cli._schema import split_names
+    from widetail.cli._tables import open_table
+
+    output = Output(as_json=as_json, quiet=quiet)
+    check_output("--out", out, SUFFIXES)
+    coverage = _probability("--interval", interval) if interval is not None else 0.9
+    asked = [] if quantiles is None else [_probability("--quantiles", part) for part in quantiles.split(",")]
+    if as_json and out is None:
+        raise UsageError("--json reports where the predictions went; name a file with --out.")
+    fitted = load_model(model)
+    if fitted.schema.task == "classification" and (interval is not None or asked):
+        raise UsageError("--interval and --quantiles are of numbers; this model predicts categories.")
+    opened = open_table(new, delimiter)
+    fitted.schema.check_table(opened)
+    kept = split_names("--keep", keep, opened)
+    rows = 0
+    with _destination(out) as file:
+        for part in _predictions(fitted, opened, coverage, asked, kept, impute, chunk):
+            _write(file, part, with_header=rows == 0)
+            rows += len(part["prediction"])
+    if out is not None:
+        facts = {"rows": rows, "out": str(out), "model": str(model)}
+        output.result(facts, lambda console: console.print(f"{rows} predictions written to {out}"))
+
+
+def _probability(option: str, text: str | float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < 1:
+        raise UsageError(f"{option} takes numbers strictly between 0 and 1, such as 0.9; got {text!r}.")
+    return value
+
+
+def _predictions(
+    model: TableModel,
+    opened: Table,
+    coverage: float,
+    quantiles: list[float],
+    kept: list[str],
+    impute: bool,
+    chunk: int,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Columns of the result, a chunk of rows at a time."""
+    from widetail.cli._schema import texts
+
+    first = 1
+    for batch in opened.batches(chunk):
+        x = model.schema.encode(batch, first, impute=impute or model.schema.impute)
+        first += len(x)
+        columns: dict[str, Any] = {name: texts(batch[name]) for name in kept}
+        if model.schema.task == "classification":
+            columns |= class_columns(model.estimator, x)
+        else:
+            columns |= number_columns(model.estimator, x, coverage, quantiles)
+        yield columns
+
+
+def number_columns(estimator: Any, x: np.ndarray, coverage: float, quantiles: list[float]) -> dict[str, np.ndarray]:
+    """Prediction, interval and quantiles by name."""
+    dist = estimator.predict_dist(x)
+    lower, upper = dist.interval(coverage)
+    columns = {"prediction": np.asarray(estimator.predict(x)), "lower": np.asarray(lower), "upper": np.asarray(upper)}
+    return columns | {f"q{p:g}": np.asarray(dist.quantile(p)) for p in quantiles}
+
+
+def class_columns(estimator: Any, x: np.ndarray) -> dict[str, np.ndarray]:
+    """The predicted class, and the probability of every class."""
+    probabilities = np.asarray(estimator.predict_proba(x))
+    columns = {"prediction": np.asarray(estimator.predict(x))}
+    return columns | {f"p({name})": probabilities[:, place] for place, name in enumerate(estimator.classes_)}
+
+
+@contextmanager
+def _destination(out: Path | None) -> Iterator[TextIO]:
+    """Where CSV lines go; a Parquet file is made of them at the end, again without holding all rows."""
+    from widetail._write import whole_file
+
+    if out is None:
+        yield sys.stdout
+        return
+    if out.suffix.lower() not in (".parquet", ".pq"):
+        with whole_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    import polars as pl
+
+    with whole_file(out) as temporary:
+        lines = temporary.with_suffix(".csv")
+        try:
+            with lines.open("w", encoding="utf-8", newline="") as file:
+                yield file
+            pl.scan_csv(lines, infer_schema_length=None, glob=False).sink_parquet(temporary)
+        finally:
+            lines.unlink(missing_ok=True)
+
+
+def _write(file: TextIO, columns: dict[str, np.ndarray], *, with_header: bool) -> None:
+    import csv
+
+    writer = csv.writer(file, lineterminator="\n")
+    if with_header:
+        twice = [name for name in columns if list(columns).count(name) > 1]
+        if twice:
+            raise CommandError(f"two columns of the result are called {twice[0]!r}; rename one of --keep.")
+        writer.writerow(columns)
+    # repr of a float is the shortest text that reads back as the same number
+    cells = [
+        [repr(value) if isinstance(value, float) else value for value in part.tolist()] for part in columns.values()
+    ]
+    writer.writerows(zip(*cells, strict=True))

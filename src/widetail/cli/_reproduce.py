@@ -1,0 +1,43 @@
+"""`widetail reproduce`."""
+
+import importlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from widetail.cli import _options as options
+from widetail.cli._errors import UsageError
+from widetail.cli._output import Output
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which experiment; none lists them.")] = None,
+    is_quick: Annotated[bool, typer.Option("--quick", help="A few minutes; the default.")] = False,
+    is_full: Annotated[bool, typer.Option("--full", help="As in the paper; hours.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder of the report; out/NAME by default.")
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+):
+    """Redo a table or figure of the paper.
+
+    Writes a report that says what differs and why.
+    """
+    experiments: Any = importlib.import_module("widetail.experiments")
+    output = Output(as_json=as_json, quiet=quiet)
+    names = list(experiments.NAMES)
+    if is_quick and is_full:
+        raise UsageError("--quick and --full exclude each other.")
+    if name is None:
+        output.result({"experiments": names}, lambda console: console.print("\n".join(names)))
+        return
+    if name not in names:
+        raise UsageError(f"no experiment is called {name!r}; there are {', '.join(names)}.")
+    size = "full" if is_full else "quick"
+    folder = Path("out") / name if out is None else out
+    report = experiments.reproduce(name, size=size, out=folder, progress=not quiet)
+    results = {"experiment": name, "size": size, "report": str(report)}
+    output.result(results, lambda console: console.print(f"report: {report}"))

@@ -1,0 +1,130 @@
+"""A symmetric matrix on disk, block by block: finished blocks survive a kill, the final name appears at the end."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from widetail._write import write_whole
+from widetail.cli._errors import CommandError
+
+SUFFIXES = (".npy", ".zarr")
+
+
+class TilesOnDisk:
+    """The matrix under a temporary name, a manifest that says what it is of, and a list of finished blocks.
+
+    Args:
+        path: the final name; `.npy` (a memory map) or `.zarr` (one chunk per block).
+        n: rows and columns.
+        block: rows of a block.
+        dtype: of the entries.
+        facts: what the numbers depend on; a partial result of other facts is refused.
+        restart: whether to discard a partial result.
+    """
+
+    def __init__(self, path: Path, n: int, block: int, dtype: np.dtype, facts: dict[str, Any], *, restart: bool):
+        self.path = path
+        self.partial = path.with_name(f"{path.name}.partial{path.suffix}")
+        self.manifest = path.with_name(f"{path.name}.partial.json")
+        self.finished = path.with_name(f"{path.name}.partial.done")
+        self.block = block
+        self.blocks = -(-n // block)
+        facts = {**facts, "rows": n, "block": block, "dtype": str(dtype)}
+        resumes = not restart and self.manifest.exists() and self.finished.exists() and self.partial.exists()
+        if resumes:
+            self._check_same(facts)
+        else:
+            self.discard()
+        self.array: Any = self._open(n, dtype, create=not resumes)
+        if not resumes:
+            write_whole(self.manifest, json.dumps(facts, indent=2).encode())
+            self.finished.touch()
+        self.done = self._read_finished()
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Blocks of the upper triangle."""
+        return ((i, j) for i in range(self.blocks) for j in range(i, self.blocks))
+
+    @property
+    def total(self) -> int:
+        """How many blocks there are to compute."""
+        return self.blocks * (self.blocks + 1) // 2
+
+    def rows(self, index: int) -> slice:
+        """Rows of a block."""
+        return slice(index * self.block, min((index + 1) * self.block, self.array.shape[0]))
+
+    def fill(self, compute: Callable[[slice, slice], np.ndarray], report: Callable[[int, int], None]) -> int:
+        """Compute what is not there yet; how many blocks that were."""
+        computed = 0
+        report(len(self.done), self.total)
+        with self.finished.open("ab") as list_of_finished:
+            for i, j in self.pairs():
+                if (i, j) in self.done:
+                    continue
+                here, there = self.rows(i), self.rows(j)
+                values = compute(here, there)
+                self.array[here, there] = values
+                if i != j:
+                    self.array[there, here] = values.T
+                if isinstance(self.array, np.memmap):
+                    self.array.flush()  # on the disk before it is called finished
+                list_of_finished.write(f"{i} {j}\n".encode())
+                list_of_finished.flush()
+                os.fsync(list_of_finished.fileno())
+                self.done.add((i, j))
+                computed += 1
+                report(len(self.done), self.total)
+        return computed
+
+    def finish(self) -> None:
+        """Give the matrix its name."""
+        self.array = None
+        if self.path.is_dir():
+            shutil.rmtree(self.path)
+        os.replace(self.partial, self.path)
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove everything that is not under the final name."""
+        if self.partial.is_dir():
+            shutil.rmtree(self.partial)
+        for path in (self.partial, self.manifest, self.finished):
+            path.unlink(missing_ok=True)
+
+    def _check_same(self, facts: dict[str, Any]) -> None:
+        before = json.loads(self.manifest.read_text())
+        changed = [name for name in facts if facts[name] != before.get(name)]
+        if changed:
+            raise CommandError(
+                f"{str(self.partial)!r} was begun with another {changed[0]} ({before.get(changed[0])!r}, now "
+                f"{facts[changed[0]]!r}); use --restart to discard it, or another --out."
+            )
+
+    def _read_finished(self) -> set[tuple[int, int]]:
+        lines = self.finished.read_text().splitlines(keepends=True)
+        whole = [line.split() for line in lines if line.endswith("\n")]  # a kill may cut the last one
+        return {(int(i), int(j)) for i, j in whole}
+
+    def _open(self, n: int, dtype: np.dtype, *, create: bool) -> Any:
+        if self.path.suffix == ".npy":
+            if create:
+                return np.lib.format.open_memmap(self.partial, mode="w+", dtype=dtype, shape=(n, n))
+            return np.lib.format.open_memmap(self.partial, mode="r+")
+        import zarr
+
+        if create:
+            chunks = (min(self.block, n), min(self.block, n))
+            return zarr.create_array(store=str(self.partial), shape=(n, n), chunks=chunks, dtype=dtype)
+        return zarr.open_array(store=str(self.partial), mode="r+")
+
+
+def fingerprint(x: np.ndarray) -> str:
+    """A hash of the numbers, so that a partial result of other data is noticed."""
+    return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()[:16]
