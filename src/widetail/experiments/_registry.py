@@ -18,6 +18,7 @@ MODULES: Mapping[str, str] = {
     "theory": "theory",
     "uci": "uci",
     "gaussian-classification": "gaussian_classification",
+    "sparse": "sparse",
     "ensemble": "ensembles",
 }
 
