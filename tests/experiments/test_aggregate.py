@@ -50,7 +50,7 @@ def test_clear_differences_against_scipy():
     rng = np.random.default_rng(2)
     for size, shift in ((2, 3.0), (4, 1.0), (20, 0.5), (20, 0.4)):
         values = rng.normal(shift, 1.0, size)
-        assert summary(values).is_clear == (scipy.stats.ttest_1samp(values, 0.0).pvalue < 0.05)
+        assert summary(values.tolist()).is_clear == (scipy.stats.ttest_1samp(values, 0.0).pvalue < 0.05)
     assert not summary([5.0]).is_clear
 
 

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from widetail import datasets, metrics
+from widetail.estimators import _exact
 from widetail.experiments import _reproduce, ensembles, gaussian_classification, uci
 from widetail.experiments._priors import best_prior
 from widetail.experiments._registry import Results
@@ -56,7 +57,9 @@ def small_table():
 def regression(small_table, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(uci, "load_regression", lambda name: small_table)
-        return results_of(uci.EXPERIMENT, UCI, tmp_path_factory.mktemp("uci"))
+        # one architecture to compile in place of four
+        patch.setattr(_exact, "default_networks", lambda features: {"erf, depth 1": wt.nn.mlp(1, "erf")})
+        yield results_of(uci.EXPERIMENT, UCI, tmp_path_factory.mktemp("uci"))
 
 
 @pytest.fixture(scope="module")

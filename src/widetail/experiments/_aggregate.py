@@ -20,7 +20,7 @@ class Summary(NamedTuple):
     @property
     def is_clear(self) -> bool:
         """Whether the mean differs from zero by a t-test at 5 %, for independent numbers."""
-        return self.size > 1 and abs(self.mean) > scipy.stats.t.ppf(0.975, self.size - 1) * self.error
+        return self.size > 1 and abs(self.mean) > float(scipy.stats.t.ppf(0.975, self.size - 1)) * self.error
 
 
 NOTHING = Summary(math.nan, math.nan, 0)

@@ -58,11 +58,11 @@ class EnsembleSettings:
     members: int = 8
     width: int = 128
     batch_size: int = 64
-    steps: int = 6000
+    steps: int = 4000
     activations: tuple[str, ...] = ("relu", "erf")
     learning_rates: tuple[float, ...] = (0.003, 0.01)
     trial_members: int = 2
-    trial_steps: int = 1500
+    trial_steps: int = 1000
 
 
 def rbf_network(features: int) -> Kernel:
