@@ -177,7 +177,7 @@ def test_pipelines_frames_images_and_given_inducing_inputs(table):
     seen = wt.SparseMixtureClassifier(net, inducing=50, learn=False, selection="kmeans").fit(images, np.arange(40) % 2)
     assert seen.model_.whitening.inducing.shape == (40, 6, 6, 1)
     with pytest.raises(ValueError, match=r"inputs of shape \(6, 6, 1\)"):
-        seen.predict(images[:, :5])
+        seen.predict(images[:, :, :5])
     images[3, 2, 2] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         seen.predict(images)

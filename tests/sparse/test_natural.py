@@ -52,7 +52,7 @@ def test_derivatives_against_finite_differences(kind, monkeypatch):
     rows, likelihood, q = problem(kind)
     if kind == "categorical":
         # few draws of f would estimate the second derivative of a softmax in another way than the difference does
-        many = nodes_of(q.law, likelihood, 3, 0, np.float64, 512)
+        many = nodes_of(q.law, likelihood, 3, 0, np.float64, 4096)
         monkeypatch.setattr(Ascent, "nodes", lambda *_: many)
     outputs = len(q.mean)
     ascent = Ascent(rows, Sites.none(outputs, 8))
