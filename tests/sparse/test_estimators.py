@@ -18,13 +18,11 @@ QUICK = {"net": nn.mlp(1, "erf"), "inducing": 12, "learn": False, "max_iteration
 # Of some fifty checks, each of which compiles for shapes of its own, those that find most.
 QUICK_CHECKS = {
     "check_dict_unchanged",
-    "check_estimators_nan_inf",
     "check_estimators_unfitted",
     "check_fit2d_1sample",
     "check_methods_subset_invariance",
     "check_no_attributes_set_in_init",
     "check_parameters_default_constructible",
-    "check_estimators_partial_fit_n_features",
 }
 
 
@@ -132,9 +130,8 @@ def test_a_class_that_is_missing_from_a_batch(table):
     assert np.all(p[:, 2] < 0.5)
 
 
-@pytest.mark.parametrize(
-    "name", ["gaussian", *(pytest.param(name, marks=pytest.mark.slow) for name in ("student_t", "poisson"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gaussian", "student_t", "poisson"])
 def test_regression(name):
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (200, 1))
@@ -177,7 +174,7 @@ def test_pipelines_frames_images_and_given_inducing_inputs(table):
     seen = wt.SparseMixtureClassifier(net, inducing=50, learn=False, selection="kmeans").fit(images, np.arange(40) % 2)
     assert seen.model_.whitening.inducing.shape == (40, 6, 6, 1)
     with pytest.raises(ValueError, match=r"inputs of shape \(6, 6, 1\)"):
-        seen.predict(images[:, :5])
+        seen.predict(images[:, :, :5])
     images[3, 2, 2] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         seen.predict(images)

@@ -34,6 +34,7 @@ def test_methods(method):
         assert sum(np.any(np.isclose(x[:5], row)) for row in chosen) == 5
 
 
+@pytest.mark.usefixtures("as_users_call")
 def test_unknown_method():
     with pytest.raises(ValueError, match="'greedy', 'kmeans' or 'balanced'"):
         choose_inducing(KERNEL, inputs(), 3, "best")
