@@ -12,11 +12,14 @@ from widetail.cli._output import Output
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which experiment; none lists them.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which experiment, or all; none lists them.")
+    ] = None,
     is_quick: Annotated[bool, typer.Option("--quick", help="A few minutes; the default.")] = False,
     is_full: Annotated[bool, typer.Option("--full", help="As in the paper; hours.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder of the report; out/NAME by default.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder of the results; results/NAME-SIZE by default."),
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -34,10 +37,9 @@ def reproduce(
     if name is None:
         output.result({"experiments": names}, lambda console: console.print("\n".join(names)))
         return
-    if name not in names:
-        raise UsageError(f"no experiment is called {name!r}; there are {', '.join(names)}.")
+    if name not in (*names, "all"):
+        raise UsageError(f"no experiment is called {name!r}; there are {', '.join(names)}, and all.")
     size = "full" if is_full else "quick"
-    folder = Path("out") / name if out is None else out
-    report = experiments.reproduce(name, size=size, out=folder, progress=not quiet)
+    report = experiments.reproduce(name, size=size, out=out, progress=not quiet)
     results = {"experiment": name, "size": size, "report": str(report)}
     output.result(results, lambda console: console.print(f"report: {report}"))

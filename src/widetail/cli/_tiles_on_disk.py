@@ -41,7 +41,9 @@ class TilesOnDisk:
             self._check_same(facts)
         else:
             self.discard()
-        self.array: Any = self._open(n, dtype, create=not resumes)
+        kind = NpyMatrix if path.suffix == ".npy" else ZarrMatrix
+        self.n = n
+        self.matrix = kind(self.partial, n, block, dtype, create=not resumes)
         if not resumes:
             write_whole(self.manifest, json.dumps(facts, indent=2).encode())
             self.finished.touch()
@@ -58,7 +60,7 @@ class TilesOnDisk:
 
     def rows(self, index: int) -> slice:
         """Rows of a block."""
-        return slice(index * self.block, min((index + 1) * self.block, self.array.shape[0]))
+        return slice(index * self.block, min((index + 1) * self.block, self.n))
 
     def fill(self, compute: Callable[[slice, slice], np.ndarray], report: Callable[[int, int], None]) -> int:
         """Compute what is not there yet; how many blocks that were."""
@@ -70,11 +72,10 @@ class TilesOnDisk:
                     continue
                 here, there = self.rows(i), self.rows(j)
                 values = compute(here, there)
-                self.array[here, there] = values
+                self.matrix.write(here, there, values)
                 if i != j:
-                    self.array[there, here] = values.T
-                if isinstance(self.array, np.memmap):
-                    self.array.flush()  # on the disk before it is called finished
+                    self.matrix.write(there, here, values.T)
+                self.matrix.sync()  # on the disk before it is called finished
                 list_of_finished.write(f"{i} {j}\n".encode())
                 list_of_finished.flush()
                 os.fsync(list_of_finished.fileno())
@@ -85,7 +86,7 @@ class TilesOnDisk:
 
     def finish(self) -> None:
         """Give the matrix its name."""
-        self.array = None
+        self.matrix.close()
         if self.path.is_dir():
             shutil.rmtree(self.path)
         os.replace(self.partial, self.path)
@@ -112,17 +113,58 @@ class TilesOnDisk:
         whole = [line.split() for line in lines if line.endswith("\n")]  # a kill may cut the last one
         return {(int(i), int(j)) for i, j in whole}
 
-    def _open(self, n: int, dtype: np.dtype, *, create: bool) -> Any:
-        if self.path.suffix == ".npy":
-            if create:
-                return np.lib.format.open_memmap(self.partial, mode="w+", dtype=dtype, shape=(n, n))
-            return np.lib.format.open_memmap(self.partial, mode="r+")
+
+class NpyMatrix:
+    """A square matrix in NumPy's format, written with seeks: a memory map would keep written pages in memory."""
+
+    def __init__(self, path: Path, n: int, block: int, dtype: np.dtype, *, create: bool):
+        self.n, self.dtype = n, dtype
+        if create:
+            with path.open("wb") as file:
+                header = {"descr": dtype.newbyteorder("<").str, "fortran_order": False, "shape": (n, n)}
+                np.lib.format.write_array_header_1_0(file, header)
+                file.truncate(file.tell() + n * n * dtype.itemsize)
+        self.file = path.open("r+b", buffering=0)
+        np.lib.format.read_magic(self.file)
+        np.lib.format.read_array_header_1_0(self.file)
+        self.start = self.file.tell()
+
+    def write(self, here: slice, there: slice, values: np.ndarray) -> None:
+        """Rows `here` of the columns `there`."""
+        lines = np.ascontiguousarray(values, self.dtype.newbyteorder("<"))
+        for row, line in zip(range(here.start, here.stop), lines, strict=True):
+            self.file.seek(self.start + (row * self.n + there.start) * self.dtype.itemsize)
+            self.file.write(line.tobytes())
+
+    def sync(self) -> None:
+        """Wait for the disk."""
+        os.fsync(self.file.fileno())
+
+    def close(self) -> None:
+        """No more writing."""
+        self.file.close()
+
+
+class ZarrMatrix:
+    """A square matrix in a Zarr store, one chunk per block."""
+
+    def __init__(self, path: Path, n: int, block: int, dtype: np.dtype, *, create: bool):
         import zarr
 
         if create:
-            chunks = (min(self.block, n), min(self.block, n))
-            return zarr.create_array(store=str(self.partial), shape=(n, n), chunks=chunks, dtype=dtype)
-        return zarr.open_array(store=str(self.partial), mode="r+")
+            self.array: Any = zarr.create_array(store=str(path), shape=(n, n), chunks=(block, block), dtype=dtype)
+        else:
+            self.array = zarr.open_array(store=str(path), mode="r+")
+
+    def write(self, here: slice, there: slice, values: np.ndarray) -> None:
+        """Rows `here` of the columns `there`."""
+        self.array[here, there] = values
+
+    def sync(self) -> None:
+        """Nothing to do: a chunk is a file, written at once."""
+
+    def close(self) -> None:
+        """Nothing to do."""
 
 
 def fingerprint(x: np.ndarray) -> str:
