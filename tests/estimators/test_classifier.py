@@ -22,6 +22,8 @@ def digits():
 @pytest.mark.parametrize("probabilities", ["softmax", "largest"])
 def test_digits(digits, probabilities):
     x, y, x_new, y_new = digits
+    if probabilities == "largest":  # an integral for every row
+        x_new, y_new = x_new[:60], y_new[:60]
     model = wt.ScaleMixtureClassifier(net=NET, max_iterations=10, probabilities=probabilities).fit(x, y)
     p = model.predict_proba(x_new)
     assert model.score(x_new, y_new) > 0.9

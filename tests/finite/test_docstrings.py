@@ -12,8 +12,9 @@ MODULES = [module.name for module in pkgutil.iter_modules(finite.__path__, "wide
     "widetail.estimators._wide_classifier",
     "widetail.estimators._wide_regressor",
 ]
+SLOW = ("widetail.finite._sample", "widetail.estimators._wide_classifier", "widetail.estimators._wide_regressor")
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in MODULES])
 def test_examples(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0

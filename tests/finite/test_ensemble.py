@@ -45,6 +45,7 @@ def test_together_and_in_turn_are_one_computation(trained):
         assert_allclose(fit(members=mode).train_losses, trained.train_losses, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_an_epoch_against_a_plain_loop():
     """One member, one batch: Adam's first step moves every parameter by the learning rate against its gradient."""
     key = jax.random.key(0)

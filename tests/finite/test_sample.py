@@ -39,6 +39,7 @@ def test_seeds_reproduce_bit_for_bit_and_differ():
     assert not np.any(draw(0).values == draw(1).values)
 
 
+@pytest.mark.slow
 def test_the_size_of_chunks_changes_nothing():
     calls = []
     small = draw(memory=2e4, progress=lambda done, total: calls.append((done, total)))
@@ -67,7 +68,7 @@ def test_covariance_at_initialisation():
     assert np.all(np.abs(moments - k) < 4 * errors + 0.03 * np.sqrt(np.outer(np.diag(k), np.diag(k))))
 
 
-@pytest.mark.parametrize("readout", ["scaled", "direct"])
+@pytest.mark.parametrize("readout", ["scaled", pytest.param("direct", marks=pytest.mark.slow)])
 def test_exact_flow_against_a_differential_equation_of_the_weights(readout):
     """One network: the readout weights follow dv/dt = -gradient, a linear system solved by a matrix exponential."""
     time, width = 3.0, 12
@@ -91,6 +92,7 @@ def test_exact_flow_against_a_differential_equation_of_the_weights(readout):
         assert_allclose(draws.values[number], factor * h[4:] @ end[:-1], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_times_from_the_start_to_the_end():
     options = {"width": 32, "networks": 20, "key": jax.random.key(1)}
     several = finite.train_readout(NET, PRIOR, X, Y, X_NEW, time=[0.0, 2.0, np.inf], **options)
@@ -104,12 +106,14 @@ def test_times_from_the_start_to_the_end():
     assert_allclose(fitted.values, np.broadcast_to(Y, (20, 4)), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_several_outputs_share_their_scale_and_are_trained_alike():
     y = np.stack([Y, -Y], axis=1)
     draws = finite.train_readout(NET, PRIOR, X, y, X, width=32, networks=5, key=jax.random.key(1))
     assert_allclose(draws.values, np.broadcast_to(y, (5, 4, 2)), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_covariances_given_bodies_have_the_law_of_literal_networks():
     """3,000 networks against 3,000 covariances of a trained readout times a normal; two-sample KS test at 0.1 %."""
     net, width = nn.mlp(2, "erf", weight_var=4.0, bias_var=0.1), 8

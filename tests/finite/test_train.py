@@ -27,7 +27,7 @@ def mean_tangent_kernel(width, beta, networks=12, **options):
     return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), networks)))
 
 
-@pytest.mark.parametrize("beta", [0.5, 4.0])
+@pytest.mark.parametrize("beta", [0.5, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_tangent_kernels_of_both_readouts_are_those_predicted(beta):
     """12 networks of width 400: five standard errors."""
     k = NET.kernel(X)
@@ -46,6 +46,7 @@ def test_the_tangent_kernel_approaches_its_limit():
     assert errors[1] < errors[0] / 2.5  # a fourth, up to chance
 
 
+@pytest.mark.slow
 def test_the_standard_parametrisation_has_another_tangent_kernel():
     """Trained as they are, readout weights of variance 1 / N count N times as much: the kernel grows with the width."""
     width = 200
@@ -55,7 +56,7 @@ def test_the_standard_parametrisation_has_another_tangent_kernel():
     assert np.all(np.diag(ntk) < 10)
 
 
-@pytest.mark.parametrize("readout", ["scaled", "direct"])
+@pytest.mark.parametrize("readout", ["scaled", pytest.param("direct", marks=pytest.mark.slow)])
 def test_small_steps_on_the_readout_follow_the_exact_flow(readout):
     options = {"width": 24, "networks": 6, "key": jax.random.key(4), "readout": readout}
     exact = finite.train_readout(NET, PRIOR, X, Y, X_NEW, time=2.0, **options)
@@ -79,6 +80,7 @@ def test_all_layers_of_wide_networks_follow_the_flow_of_the_limit():
     assert np.all(np.abs(draws.values.std(0) / spread - 1) < 4 / np.sqrt(48) + 0.04)
 
 
+@pytest.mark.slow
 def test_rates_are_stable_for_every_scale_and_training_fits():
     prior = wt.HalfCauchy(1.0)  # scales over many orders of magnitude
     for readout in ("scaled", "direct"):
@@ -90,6 +92,7 @@ def test_rates_are_stable_for_every_scale_and_training_fits():
         assert_allclose(draws.values, np.broadcast_to(Y, (16, 3)), atol=0.05 * np.sqrt(1 + draws.scales.max()))
 
 
+@pytest.mark.slow
 def test_optimisers_of_optax_and_standard_parametrisation():
     options = {"width": 32, "networks": 3, "steps": 150, "key": jax.random.key(0)}
     adam = finite.train(NET, PRIOR, X, Y, X, optimiser=optax.scale_by_adam(), learning_rate=0.02, **options)
@@ -103,6 +106,7 @@ def test_optimisers_of_optax_and_standard_parametrisation():
     assert_allclose(first.values, second.values, rtol=1e-4, atol=1e-5)  # one function at the start
 
 
+@pytest.mark.slow
 def test_seeds_reproduce_bit_for_bit():
     options = {"width": 16, "networks": 4, "steps": 20, "key": jax.random.key(3)}
     first, second = (finite.train(NET, PRIOR, X, Y, X_NEW, **options) for _ in range(2))

@@ -18,7 +18,7 @@ ROWS = {"noise_weights": np.exp(RNG.normal(size=30)), "counts": np.arange(30) % 
 
 @pytest.mark.parametrize("noise", [wt.ScaledNoise(0.05), wt.IndependentNoise(0.05)], ids=repr)
 @pytest.mark.parametrize("prior", [wt.InverseGamma(2.0, 2.0), wt.BurrXII(2.0, 2.0), wt.PointMass(0.7)], ids=repr)
-@pytest.mark.parametrize("sharing", ["shared", "per_output"])
+@pytest.mark.parametrize("sharing", ["shared", pytest.param("per_output", marks=pytest.mark.slow)])
 def test_gradient_against_finite_differences(noise, prior, sharing):
     """Weights per feature, biases, noise and the prior's parameters; central differences, 1e-6 relative."""
     net = nn.mlp(2, "erf", weight_var=np.array([1.0, 0.5, 2.0]), bias_var=0.2)

@@ -60,6 +60,7 @@ def test_is_finite_at_the_ends(quad):
     assert np.all(np.isfinite(gradient))
 
 
+@pytest.mark.slow
 def test_through_vmap():
     prior = priors.HalfCauchy(1.3)
 

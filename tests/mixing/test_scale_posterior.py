@@ -155,6 +155,7 @@ def test_independent_noise_equals_brute_force():
     np.testing.assert_allclose(scale.log_evidence, expected, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_each_output_has_its_own_scale():
     quad = np.array([5.0, 1e-3, 40.0])
     prior = priors.BurrXII(2.0, 1.0)
