@@ -14,7 +14,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
-main { max-width: 1240px; margin: 0 auto; padding: 2.5rem 1.5rem 5rem; }
+main { max-width: 1280px; margin: 0 auto; padding: 2.5rem 1.5rem 5rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .5rem; letter-spacing: -.01em; }
 h2 { font-size: 1.35rem; margin: 2.8rem 0 .8rem; padding-bottom: .3rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1.1rem; margin: 2rem 0 .6rem; }
@@ -33,9 +33,9 @@ nav ul { list-style: none; padding: 0; margin: 1rem 0; display: flex; flex-wrap:
   max-width: none; font-size: .92rem; }
 a { color: var(--accent); }
 .wide { overflow-x: auto; margin: 1rem 0 .4rem; }
-table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; background: var(--card); }
+table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; background: var(--card); }
 caption { text-align: left; font-weight: 600; padding: 0 0 .5rem; font-size: .95rem; }
-th, td { padding: .35rem .55rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+th, td { padding: .35rem .45rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 thead th { border-bottom: 2px solid var(--line); background: var(--shade); vertical-align: bottom; }
 table.results td, table.results thead th { text-align: right; }
 table.results td { white-space: nowrap; }

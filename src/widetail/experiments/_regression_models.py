@@ -87,7 +87,7 @@ def gaussian_processes(split: Split, *, most_rows_to_relearn: int, seed: int) ->
             yield own.predict(model, best_prior(own.posterior, family))
         else:
             yield shared.predict(model, prior)
-    rbf = _Fit.learn(split, net=rbf_network(split.x_train.shape[1]), seed=seed)
+    rbf = _Fit.learn(split, net=rbf_network(split.x_train.shape[1]), architecture="rbf", seed=seed)
     yield rbf.predict(RBF, best_prior(rbf.posterior, None))
 
 

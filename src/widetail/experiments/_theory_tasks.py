@@ -95,7 +95,8 @@ def _widths_of(
             values: dict[str, Any] = {field.name: row[field.name] for field in dataclasses.fields(Convergence)}
             for name in ("widths", "distances", "errors"):
                 values[name] = np.asarray(values[name], np.float64)
-            parts.append(Convergence(**(values | {"networks": tuple(values["networks"])})))
+            values["networks"] = tuple(values["networks"])
+            parts.append(Convergence(**values))
     start, trained = parts
     literal = [(row["width"], row["distance"], row["null_distance"]) for row in mine if row["kind"] == "literal"]
     return (start, trained), literal
