@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from widetail.programs._language import SoftmaxEntry, WithNumber
+from widetail.programs._derived import SoftmaxEntry, WithNumber
 from widetail.programs._program import Program
 from widetail.programs._statements import (
     Average,
