@@ -109,8 +109,8 @@ def _write_report(models: Any, scores: dict[str, dict[str, Any]], x_test: Any, y
     report.heading("Tails")
     report.figure(_tails(models, x_test), "What both models predict for the first patient, on a log scale.")
     report.paragraph(
-        "With hundreds of patients to learn from, the tails of both are nearly the same: heavy tails of the prior matter "
-        "where there are few observations."
+        "With hundreds of patients to learn from, the tails of both are nearly the same: heavy tails of the prior "
+        "matter where there are few observations."
     )
     report.heading("The scale")
     posterior = models[HEAVY].posterior
