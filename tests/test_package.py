@@ -52,3 +52,10 @@ def test_examples_in_docstrings(package):
     results = [doctest.testmod(importlib.import_module(name)) for name in modules(package)]
     assert sum(result.failed for result in results) == 0
     assert sum(result.attempted for result in results) > 5
+
+
+def test_names_are_loaded_when_they_are_used():
+    assert {"nn", "ScaleMixture", "InverseGamma", "load"} <= set(dir(widetail))
+    assert all(getattr(widetail, name) is not None for name in dir(widetail))
+    with pytest.raises(AttributeError, match="'widetail' has no attribute 'Dense'"):
+        widetail.Dense  # noqa: B018

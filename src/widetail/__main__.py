@@ -1,7 +1,5 @@
 """`python -m widetail` is the command `widetail`."""
 
-import sys
+from widetail.cli import run_and_exit
 
-from widetail.cli import main
-
-sys.exit(main())
+run_and_exit()

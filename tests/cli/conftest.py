@@ -24,18 +24,14 @@ class Outcome(NamedTuple):
 
 @pytest.fixture
 def run(capfd):
-    """Run a command line; the handler of SIGTERM is left as it was."""
-    import signal
-
-    before = signal.getsignal(signal.SIGTERM)
+    """Run a command line."""
 
     def run(*arguments):
         code = main([str(argument) for argument in arguments])
         sys.stdout.flush()
         return Outcome(code, *capfd.readouterr())
 
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return run
 
 
 def write_csv(path, columns):

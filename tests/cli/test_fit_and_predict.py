@@ -208,6 +208,13 @@ def test_new_tables_that_do_not_fit(run, tables, numbers, tmp_path):
     assert "row 3 is 'three'" in run("predict", tables / "model", words).err
 
 
+def test_a_kept_column_does_not_hide_a_prediction(run, tables, numbers, tmp_path):
+    new = {name: values[60:63] for name, values in numbers.items()} | {"lower": [1, 2, 3]}
+    outcome = run("predict", tables / "model", write_csv(tmp_path / "t.csv", new), "--keep", "a,lower")
+    assert outcome.code == 2
+    assert "--keep lower" in outcome.err
+
+
 def test_an_error_halfway_leaves_the_old_file(run, tables, numbers, tmp_path):
     new = {name: values[60:].astype(object) for name, values in numbers.items()}
     new["a"][25] = "x"

@@ -54,7 +54,7 @@ def test_signals_end_it_cleanly(long_fit, tmp_path, number, code, word):
     time.sleep(2)
     process.send_signal(number)
     out, err = process.communicate(timeout=120)
-    assert process.returncode == code
+    assert process.returncode == code, err
     assert out == ""
     assert err == f"widetail: {word}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

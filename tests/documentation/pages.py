@@ -15,7 +15,7 @@ def blocks(page):
     return FENCE.findall((ROOT / page).read_text())
 
 
-def run_page(page):
+def run_page(page, languages=("python", "sh")):
     """Run the blocks of a page one after the other, Python ones in one namespace; how many there were.
 
     Of shell blocks, the lines that call `widetail` are run.
@@ -23,6 +23,8 @@ def run_page(page):
     names = {"__name__": "page"}
     count = 0
     for language, text in blocks(page):
+        if language not in languages:
+            continue
         if language == "python":
             exec(compile(text, f"{page}, block {count}", "exec"), names)
         else:

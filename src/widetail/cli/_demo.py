@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from widetail.cli import _options as options
-from widetail.cli._output import Output, save_figure, table, use_no_display
+from widetail.cli._output import Output, table, use_no_display
 
 HEAVY, PLAIN = "Student-t process", "plain NNGP"
 COVERAGES = (0.5, 0.9, 0.95)
@@ -100,8 +100,6 @@ def _write_report(models: Any, scores: dict[str, dict[str, Any]], x_test: Any, y
     numbers = np.array(values, dtype=np.float64)
     report.markup(plots.ResultTable(list(scores), columns, numbers, best=None).to_html())
     report.heading("Predictive intervals")
-    figure = _intervals(models[HEAVY], x_test, y_test)
-    save_figure(figure, out / "intervals.png")
     report.figure(_intervals(models[HEAVY], x_test, y_test), f"Intervals of the {HEAVY} and what was observed.")
     report.heading("Calibration")
     report.figure(
@@ -109,7 +107,11 @@ def _write_report(models: Any, scores: dict[str, dict[str, Any]], x_test: Any, y
         "A calibrated model stays in the grey band. Left: where observations fall in their predictive distributions.",
     )
     report.heading("Tails")
-    report.figure(_tails(models, x_test), "The density that both models predict for the first patient, on a log scale.")
+    report.figure(_tails(models, x_test), "What both models predict for the first patient, on a log scale.")
+    report.paragraph(
+        "With hundreds of patients to learn from, the tails of both are nearly the same: heavy tails of the prior "
+        "matter where there are few observations."
+    )
     report.heading("The scale")
     posterior = models[HEAVY].posterior
     report.figure(

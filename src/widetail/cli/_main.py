@@ -4,10 +4,11 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 import typer
 
@@ -27,6 +28,7 @@ INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
 # a reader such as `head` has seen enough; no SIGPIPE on Windows
 PIPE_CLOSED = 128 + 13
+PATIENCE = 2.0  # seconds
 
 HELP = """Infinitely wide Bayesian neural networks with heavy tails, for tables.
 
@@ -82,8 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _one_line_warning
         try:
-            _raise_on_termination()
-            outcome = app(args=arguments, prog_name="widetail", standalone_mode=False)
+            with _signals_as_exceptions():
+                outcome = app(args=arguments, prog_name="widetail", standalone_mode=False)
             sys.stdout.flush()
             if outcome == INTERRUPTED:  # typer has turned the exception into its code
                 raise KeyboardInterrupt
@@ -95,6 +97,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if message:
                 print(f"widetail: {message}", file=sys.stderr)
             return code
+
+
+def run_and_exit() -> NoReturn:
+    """Run this process's command line, and end the process."""
+    code = main()
+    if code in (INTERRUPTED, TERMINATED):
+        # Everything of ours is put away by now; threads of the compiler may still be at work, and crash when the
+        # interpreter is taken down under them.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _verdict(error: BaseException) -> tuple[int, str | None]:
@@ -135,9 +149,32 @@ def _one_line_warning(message: Any, category: Any, filename: Any, lineno: Any, f
     print(f"widetail: warning: {_one_line(str(message))}", file=sys.stderr)
 
 
-def _raise_on_termination() -> None:
-    def terminate(number: int, frame: Any) -> None:
-        raise _Terminated
+@contextlib.contextmanager
+def _signals_as_exceptions() -> Iterator[None]:
+    """Ctrl-C and SIGTERM raise, so that temporary files are removed on the way out.
 
+    A library may swallow what is raised inside one of its callbacks; the signal is then sent again until it is heard.
+    """
+    heard = threading.Event()
+
+    def send_again(number: int) -> None:
+        if not heard.is_set():
+            os.kill(os.getpid(), number)
+
+    def handle(number: int, frame: Any) -> None:
+        if heard.is_set():
+            return
+        reminder = threading.Timer(PATIENCE, send_again, (number,))
+        reminder.daemon = True
+        reminder.start()
+        raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
+
+    before = {}
     with contextlib.suppress(ValueError):  # not in the main thread: whoever runs us there looks after signals
-        signal.signal(signal.SIGTERM, terminate)
+        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        heard.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)

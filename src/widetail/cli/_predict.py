@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from widetail.cli import _options as options
-from widetail.cli._errors import CommandError, UsageError
+from widetail.cli._errors import UsageError
 from widetail.cli._model_file import TableModel
 from widetail.cli._output import Output, check_output
 from widetail.cli._tables import Table
@@ -97,11 +97,14 @@ def _predictions(
     for batch in opened.batches(chunk):
         x = model.schema.encode(batch, first, impute=impute or model.schema.impute)
         first += len(x)
-        columns: dict[str, Any] = {name: texts(batch[name]) for name in kept}
         if model.schema.task == "classification":
-            columns |= class_columns(model.estimator, x)
+            predicted = class_columns(model.estimator, x)
         else:
-            columns |= number_columns(model.estimator, x, coverage, quantiles)
+            predicted = number_columns(model.estimator, x, coverage, quantiles)
+        both = [name for name in kept if name in predicted]
+        if both:
+            raise UsageError(f"--keep {both[0]}: the result has a column of this name; rename that of the table.")
+        columns = {name: texts(batch[name]) for name in kept} | predicted
         yield columns
 
 
@@ -149,9 +152,6 @@ def _write(file: TextIO, columns: dict[str, np.ndarray], *, with_header: bool) -
 
     writer = csv.writer(file, lineterminator="\n")
     if with_header:
-        twice = [name for name in columns if list(columns).count(name) > 1]
-        if twice:
-            raise CommandError(f"two columns of the result are called {twice[0]!r}; rename one of --keep.")
         writer.writerow(columns)
     # repr of a float is the shortest text that reads back as the same number
     cells = [

@@ -75,7 +75,6 @@ class TilesOnDisk:
                 self.matrix.write(here, there, values)
                 if i != j:
                     self.matrix.write(there, here, values.T)
-                self.matrix.sync()  # on the disk before it is called finished
                 list_of_finished.write(f"{i} {j}\n".encode())
                 list_of_finished.flush()
                 os.fsync(list_of_finished.fileno())
@@ -86,7 +85,6 @@ class TilesOnDisk:
 
     def finish(self) -> None:
         """Give the matrix its name."""
-        self.matrix.close()
         if self.path.is_dir():
             shutil.rmtree(self.path)
         os.replace(self.partial, self.path)
@@ -124,25 +122,19 @@ class NpyMatrix:
                 header = {"descr": dtype.newbyteorder("<").str, "fortran_order": False, "shape": (n, n)}
                 np.lib.format.write_array_header_1_0(file, header)
                 file.truncate(file.tell() + n * n * dtype.itemsize)
-        self.file = path.open("r+b", buffering=0)
-        np.lib.format.read_magic(self.file)
-        np.lib.format.read_array_header_1_0(self.file)
-        self.start = self.file.tell()
+        self.path = path
 
     def write(self, here: slice, there: slice, values: np.ndarray) -> None:
-        """Rows `here` of the columns `there`."""
+        """Rows `here` of the columns `there`; they are on the disk when this returns."""
         lines = np.ascontiguousarray(values, self.dtype.newbyteorder("<"))
-        for row, line in zip(range(here.start, here.stop), lines, strict=True):
-            self.file.seek(self.start + (row * self.n + there.start) * self.dtype.itemsize)
-            self.file.write(line.tobytes())
-
-    def sync(self) -> None:
-        """Wait for the disk."""
-        os.fsync(self.file.fileno())
-
-    def close(self) -> None:
-        """No more writing."""
-        self.file.close()
+        with self.path.open("r+b", buffering=0) as file:
+            np.lib.format.read_magic(file)
+            np.lib.format.read_array_header_1_0(file)
+            start = file.tell()
+            for row, line in zip(range(here.start, here.stop), lines, strict=True):
+                file.seek(start + (row * self.n + there.start) * self.dtype.itemsize)
+                file.write(line.tobytes())
+            os.fsync(file.fileno())
 
 
 class ZarrMatrix:
@@ -159,12 +151,6 @@ class ZarrMatrix:
     def write(self, here: slice, there: slice, values: np.ndarray) -> None:
         """Rows `here` of the columns `there`."""
         self.array[here, there] = values
-
-    def sync(self) -> None:
-        """Nothing to do: a chunk is a file, written at once."""
-
-    def close(self) -> None:
-        """Nothing to do."""
 
 
 def fingerprint(x: np.ndarray) -> str:
