@@ -169,6 +169,11 @@ def _signals_as_exceptions() -> Iterator[None]:
         reminder.start()
         raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
 
+    def complain(event: Any) -> None:
+        if not issubclass(event.exc_type, (KeyboardInterrupt, _Terminated)):  # those come again
+            usual(event)
+
+    usual, sys.unraisablehook = sys.unraisablehook, complain
     before = {}
     with contextlib.suppress(ValueError):  # not in the main thread: whoever runs us there looks after signals
         before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -176,5 +181,6 @@ def _signals_as_exceptions() -> Iterator[None]:
         yield
     finally:
         heard.set()
+        sys.unraisablehook = usual
         for number, handler in before.items():
             signal.signal(number, handler)
