@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from tests.documentation.pages import ROOT, blocks, run_page
 
-import widetail as wt
-
 matplotlib.use("Agg")
 
 QUICK = ["docs/index.md", "docs/tutorials/neural_tangents.md"]
@@ -31,8 +29,6 @@ def own_folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", [*QUICK, *(pytest.param(page, marks=pytest.mark.slow) for page in SLOW)])
 def test_code_of_a_page_runs(page, as_users_call):
-    if "SparseMixture" in (ROOT / page).read_text() and not hasattr(wt, "SparseMixtureRegressor"):
-        pytest.skip("sparse models are not in this version")
     assert run_page(page) > 0
 
 
