@@ -19,11 +19,13 @@ setup: $(READY)  ## create .venv and install into it
 demo: $(READY)  ## the main job, on data that scikit-learn ships
 	$(BIN)/widetail demo
 
+# Compiling takes most of the time of the quick tests: they compile without LLVM's optimisations, test-all with them.
+test: export XLA_FLAGS ?= --xla_backend_optimization_level=0
 test: $(READY)  ## all but the slow tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadscope -q -m "not slow"
 
 test-all: $(READY)  ## every test
-	$(BIN)/python -m pytest -n auto --dist loadgroup -q
+	$(BIN)/python -m pytest -n auto --dist loadscope -q
 
 lint: $(READY)  ## formatting, lint, types
 	$(BIN)/ruff format --check .

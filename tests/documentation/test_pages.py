@@ -19,7 +19,7 @@ SLOW = [
 ]
 PAGES = ["README.md", *QUICK, *SLOW]
 # shown for their shape; what they need is described around them
-SHAPES_ONLY = {"docs/reference/programs.md", "docs/reference/finite.md", "docs/reference/experiments.md"}
+SHAPES_ONLY = {f"docs/reference/{page}.md" for page in ("experiments", "finite", "programs", "sparse")}
 
 
 @pytest.fixture(autouse=True)

@@ -126,6 +126,7 @@ def test_several_outputs_and_files(table, tmp_path):
     assert np.array_equal(loaded.predict_dist(x[:9]).std, model.predict_dist(x[:9]).std)
 
 
+@pytest.mark.slow
 def test_scales_come_from_the_prior(table):
     x, y = table
     options = QUICK | {"max_epochs": 1, "members": 200, "width": 2}
@@ -144,6 +145,7 @@ def test_checkpoints(table, regressor, tmp_path):
     assert np.array_equal(whole.predict(x), regressor.predict(x))
 
 
+@pytest.mark.slow
 def test_divergence_is_named(table):
     model = wt.WideEnsembleRegressor(**QUICK | {"net": nn.mlp(3), "learning_rate": 1e15})
     with pytest.raises(DivergenceError, match="learning_rate"):

@@ -17,7 +17,6 @@ from widetail.experiments._runner import rows_of, run_tasks
 from widetail.experiments._store import Store
 
 matplotlib.use("Agg")
-pytestmark = pytest.mark.xdist_group("embedded")  # one process, so that each experiment runs once
 
 TINY = EnsembleSettings(members=2, width=8, steps=20, activations=("relu",), learning_rates=(0.01,))
 UCI = uci.UciConfig(tables=("diabetes",), splits=2, most_rows_to_relearn=20, ensemble=TINY)

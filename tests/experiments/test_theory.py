@@ -13,7 +13,6 @@ from widetail.experiments._theory_report import findings
 from widetail.experiments._theory_tasks import result_of
 
 matplotlib.use("Agg")
-pytestmark = pytest.mark.xdist_group("theory")  # one process, so that the experiment runs once
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ def draw(key=0, **options):
     return finite.sample(NET, PRIOR, X_NEW, **settings)
 
 
+@pytest.mark.slow
 def test_every_network_is_that_of_nn_times_the_root_of_its_scale():
     draws = draw()
     scale_key, networks_key = jax.random.split(jax.random.key(0))

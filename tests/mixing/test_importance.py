@@ -40,6 +40,7 @@ def test_it_degenerates_with_the_data_and_says_so():
     assert poor.diagnostics.ess < 40
 
 
+@pytest.mark.slow
 def test_batch_of_outputs():
     data = mixing.ScaledNoiseLikelihood(10, np.array([10.0, 2.0]))
     scale = mixing.scale_posterior(PRIOR, data, "importance", key=jax.random.key(0))

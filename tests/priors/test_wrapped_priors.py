@@ -30,6 +30,7 @@ def test_numpyro(name):
     assert scipy.stats.kstest(prior.sample(jax.random.key(1), (4000,)), law.cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_numpyro_without_a_cdf():
     class Plain(numpyro.distributions.HalfNormal):
         def cdf(self, value):

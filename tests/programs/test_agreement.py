@@ -13,7 +13,7 @@ _dense = nn.Dense(weight_var=2.0, bias_var=0.1)
 _conv = nn.Conv(3, weight_var=2.0, bias_var=0.1)
 _each = nn.Conv(1, weight_var=2.0, bias_var=0.1)
 
-SLOW = ("mlp_any", "mlp_sin", "cnn_2d", "cnn_1d", "mlp_tanh", "attention")
+SLOW = ("mlp_any", "mlp_sin", "cnn_even_window", "cnn_2d", "cnn_1d", "mlp_tanh", "attention")
 PAIRS = {
     "mlp_relu": (programs.mlp(depth=3), nn.mlp(3, "relu"), VECTORS),
     "mlp_erf": (programs.mlp(fn=jax.scipy.special.erf), nn.mlp(2, "erf"), VECTORS),
@@ -61,6 +61,7 @@ def test_relevance_of_features():
     np.testing.assert_allclose(ard.kernel(VECTORS, get="nngp").nngp, net.kernel(VECTORS, get="nngp").nngp, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_heads_attend_alike_in_the_limit():
     one, many = (programs.self_attention(heads=heads).kernel(SEQUENCES, get="nngp").nngp for heads in (1, 3))
     np.testing.assert_allclose(many, one, rtol=1e-12)

@@ -161,6 +161,7 @@ def test_student_t_noise_shrugs_off_outliers():
     assert errors["student_t"] < 0.3 * errors["gaussian"]
 
 
+@pytest.mark.slow
 def test_pipelines_frames_images_and_given_inducing_inputs(table):
     x, y = table
     pipeline = make_pipeline(PolynomialFeatures(2, include_bias=False), wt.SparseMixtureClassifier(**QUICK))

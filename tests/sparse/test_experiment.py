@@ -17,6 +17,7 @@ def rows_of(config):
     return [{**task.key, **row} for task in sparse.tasks(config) for row in task.run().rows]
 
 
+@pytest.mark.slow
 def test_classes_left_out_and_the_report():
     rows = rows_of(SMALL)
     assert [row["model"] for row in rows] == ["SVGP", "SVTP"]
