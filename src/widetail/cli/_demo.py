@@ -83,45 +83,73 @@ def _draw(console: Any, model: Any, scores: dict[str, dict[str, Any]], report: P
 
 def _write_report(models: Any, scores: dict[str, dict[str, Any]], x_test: Any, y_test: Any, out: Path) -> Path:
     from widetail import plots
+    from widetail._write import write_whole
     from widetail.cli import _pictures as pictures
-    from widetail.cli._html import Report
+    from widetail.experiments._figures import png
+    from widetail.experiments._page import to_html
+    from widetail.experiments._report import Code, Figure, Prose, Report, Section, Table
 
-    report = Report("A heavy-tailed infinite network on the diabetes data")
-    report.paragraph(
-        f"Predictions of {len(y_test)} patients that the models have not seen. Both are infinitely wide networks with "
-        f"exact inference; the {HEAVY} has an inverse-gamma prior on the variance of its readout, and width and tails "
-        f"that were measured on left-out training rows. The log score is in nats per patient; higher is better. "
-        f"Coverage is the share of patients inside of intervals that promise 50, 90 and 95 %."
-    )
     columns = ["log score", "RMSE", "CRPS", *(f"inside {level:.0%}" for level in COVERAGES)]
     values = [
         [score["log score"], score["RMSE"], score["CRPS"], *score["coverage"].values()] for score in scores.values()
     ]
     numbers = np.array(values, dtype=np.float64)
-    report.markup(plots.ResultTable(list(scores), columns, numbers, best=None).to_html())
-    report.heading("Predictive intervals")
-    report.figure(_intervals(models[HEAVY], x_test, y_test), f"Intervals of the {HEAVY} and what was observed.")
-    report.heading("Calibration")
-    report.figure(
-        pictures.calibration({name: model.predict_dist(x_test).pit(y_test) for name, model in models.items()}, bins=8),
+    heavy = models[HEAVY]
+    pit = {name: model.predict_dist(x_test).pit(y_test) for name, model in models.items()}
+    intervals = Figure(
+        "intervals", png(_intervals(heavy, x_test, y_test)), f"Intervals of the {HEAVY} and what was seen."
+    )
+    calibration = Figure(
+        "calibration",
+        png(pictures.calibration(pit, bins=8)),
         "A calibrated model stays in the grey band. Left: where observations fall in their predictive distributions.",
     )
-    report.heading("Tails")
-    report.figure(_tails(models, x_test), "What both models predict for the first patient, on a log scale.")
-    report.paragraph(
-        "With hundreds of patients to learn from, the tails of both are nearly the same: heavy tails of the prior "
-        "matter where there are few observations."
+    tails = Figure(
+        "tails", png(_tails(models, x_test)), "What both models predict for the first patient, on a log scale."
     )
-    report.heading("The scale")
-    posterior = models[HEAVY].posterior
-    report.figure(
-        pictures.scale(models[HEAVY].process_.prior_scale, posterior.scale),
+    scale = Figure(
+        "scale",
+        png(pictures.scale(heavy.process_.prior_scale, heavy.posterior.scale)),
         "Variance of the readout, before and after the data, in units of the standardised target.",
     )
-    report.heading("What was learned")
-    report.listing(str(models[HEAVY].evidence_fit_))
+    report = Report(
+        title="A heavy-tailed infinite network on the diabetes data",
+        lead=(
+            f"Predictions of {len(y_test)} patients that the models have not seen. Both are infinitely wide networks "
+            f"with exact inference; the {HEAVY} has an inverse-gamma prior on the variance of its readout, and width "
+            f"and tails that were measured on left-out training rows."
+        ),
+        findings=[],
+        facts={},
+        sections=[
+            Section(
+                "Scores",
+                [
+                    Table(
+                        plots.ResultTable(list(scores), columns, numbers, best=None),
+                        "The log score is in nats per patient; higher is better. Coverage is the share of patients "
+                        "inside of intervals that promise 50, 90 and 95 %.",
+                    )
+                ],
+            ),
+            Section("Predictive intervals", [intervals]),
+            Section("Calibration", [calibration]),
+            Section(
+                "Tails",
+                [
+                    tails,
+                    Prose(
+                        "With hundreds of patients to learn from, the tails of both are nearly the same: heavy tails "
+                        "of the prior matter where there are few observations."
+                    ),
+                ],
+            ),
+            Section("The scale", [scale]),
+            Section("What was learned", [Code(str(heavy.evidence_fit_))]),
+        ],
+    )
     path = out / "report.html"
-    report.write(path)
+    write_whole(path, to_html([report], report.title).encode())
     return path
 
 

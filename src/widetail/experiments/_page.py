@@ -39,7 +39,7 @@ def _report(report: Report, anchor: str, heading: str) -> str:
         f'<article id="{anchor}">',
         f'<header><{heading}>{_text(report.title)}</{heading}><p class="lead">{_text(report.lead)}</p></header>',
         f'<section class="findings"><ul>{findings}</ul></section>' if findings else "",
-        f'<dl class="facts">{facts}</dl>',
+        f'<dl class="facts">{facts}</dl>' if facts else "",
         f'<nav aria-label="sections"><ul>{links}</ul></nav>',
         *(_section(section, f"{anchor}-{i}", below) for i, section in enumerate(report.sections)),
         "</article>",
