@@ -22,10 +22,10 @@ demo: $(READY)  ## the main job, on data that scikit-learn ships
 # Compiling takes most of the time of the quick tests: they compile without LLVM's optimisations, test-all with them.
 test: export XLA_FLAGS ?= --xla_backend_optimization_level=0
 test: $(READY)  ## all but the slow tests
-	$(BIN)/python -m pytest -n auto --dist loadscope -q -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -q -m "not slow"
 
 test-all: $(READY)  ## every test
-	$(BIN)/python -m pytest -n auto --dist loadscope -q
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -q
 
 lint: $(READY)  ## formatting, lint, types
 	$(BIN)/ruff format --check .

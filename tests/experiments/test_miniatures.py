@@ -150,6 +150,7 @@ def test_small_tables_learn_on(small_table):
     assert evidences[0] > evidences[1] - 0.1
 
 
+@pytest.mark.slow
 def test_ensembles(ensemble):
     trainings = ENSEMBLES.trainings
     keys = [(row["seed"], row["training"], row["model"]) for row in ensemble.rows]

@@ -170,6 +170,7 @@ def test_each_output_has_its_own_scale():
     np.testing.assert_allclose(per_output.log_evidence, np.full(3, alone.log_evidence), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_bounded_support_ends_the_grid():
     prior, _ = FAMILIES["wrapped uniform"]
     scale = mixing.scale_posterior(prior, mixing.ScaledNoiseLikelihood(10, 100.0))  # wants 10, may have 2.5

@@ -43,7 +43,7 @@ def test_inverse_gamma_is_a_student_t_process(problem):
         assert_allclose(dist.quantile(0.01), marginal.ppf(0.01), rtol=1e-9)
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=repr)
+@pytest.mark.parametrize("noise", [NOISES[0], pytest.param(NOISES[1], marks=pytest.mark.slow)], ids=repr)
 @pytest.mark.parametrize("prior", PRIORS, ids=repr)
 def test_posterior_against_brute_force_over_the_scale(problem, prior, noise):
     """4001 values of the scale, each with its own dense Gaussian conditioning."""

@@ -111,6 +111,7 @@ def test_scale_mixtures_take_programs():
     np.testing.assert_allclose(posterior(x[20:]).mean, mean, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_learning_the_variances():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(25, 3, 2))

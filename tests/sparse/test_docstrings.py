@@ -12,6 +12,7 @@ MODULES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     found = doctest.testmod(importlib.import_module(name))
