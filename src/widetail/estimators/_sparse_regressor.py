@@ -20,9 +20,9 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
     """Regression with an infinitely wide network for data sets of any length, robust noise and counts included.
 
     Args:
-        net, prior, inducing, random_state, selection, learn, learn_rows, learn_scale, precision, max_iterations,
-            tolerance, early_stopping, validation_fraction, patience, cache, checkpoint, verbose: as in
+        net, prior, inducing, random_state, selection, learn, learn_rows, learn_scale, precision: as in
             `SparseMixtureClassifier`.
+        max_iterations, tolerance, early_stopping, validation_fraction, patience, cache, checkpoint, verbose: as there.
         likelihood: "gaussian" (noise inside of the scale), "student_t" (heavy tails point by point: outliers in y
             hardly move it), "poisson" (counts with mean exp(f), or softplus(f) unless the prior is a `PointMass`), or
             one of these of `widetail.sparse`.
