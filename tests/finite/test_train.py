@@ -67,6 +67,7 @@ def test_small_steps_on_the_readout_follow_the_exact_flow(readout):
     assert np.max(np.abs(before.values - exact.values)) > 0.2
 
 
+@pytest.mark.slow
 def test_all_layers_of_wide_networks_follow_the_flow_of_the_limit():
     """24 networks of width 600 at time 1, scale 1: mean and spread of the limit, four standard errors and 4 %."""
     time = 1.0

@@ -122,6 +122,7 @@ def test_streams(table):
         wt.SparseMixtureClassifier(**QUICK).partial_fit(x, y)
 
 
+@pytest.mark.slow
 def test_a_class_that_is_missing_from_a_batch(table):
     x, y = table
     model = wt.SparseMixtureClassifier(**QUICK).partial_fit(x[y != "c"], y[y != "c"], classes=["a", "b", "c"])

@@ -49,6 +49,7 @@ def test_adam_climbs_to_the_same_bound(name):
     assert natural.bound - 0.05 < adam.bounds[-1] < natural.bound + 1e-4
 
 
+@pytest.mark.slow
 def test_trained_inputs_and_kernel_raise_the_bound():
     x = inputs(96)
     y = (np.abs(x[:, 0]) * 1.4).astype(np.int64)
