@@ -1,10 +1,13 @@
 """Predictive distributions of counts."""
 
+import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.stats
+from scipy.special import logsumexp
 
 from widetail.predictive import Predictive
 from widetail.predictive._base import points_index
@@ -49,7 +52,8 @@ class CountMixture(Predictive):
 
     def _log_prob(self, y: Any) -> Any:
         y = np.asarray(y)
-        return np.log(np.maximum(self._average(scipy.stats.poisson.pmf(y, self._against(y))), 1e-300))
+        weights = self.weights.reshape((-1,) + (1,) * y.ndim)
+        return logsumexp(scipy.stats.poisson.logpmf(y, self._against(y)), b=weights, axis=0)
 
     def _cdf(self, y: Any) -> Any:
         y = np.asarray(y)
@@ -76,16 +80,19 @@ class CountMixture(Predictive):
         return score
 
     def _joint_log_prob(self, y: Any) -> Any:
-        raise NotImplementedError("counts at several points have no joint density here; use log_prob, point by point.")
+        self._check_single()
+        return np.sum(self._log_prob(y), axis=tuple(range(-len(self.event_shape), 0)))
 
     def _draw(self, key: Any, shape: tuple[int, ...]) -> Any:
-        """Independent from point to point: the joint law of the latent function is not kept."""
+        self._check_single()
         node_key, count_key = jax.random.split(key)
-        nodes = jax.random.categorical(
-            node_key, np.log(np.maximum(self.weights, 1e-300)), shape=shape + self.event_shape
-        )
-        rates = np.take_along_axis(
-            np.broadcast_to(self.rates.reshape((len(self.weights),) + (1,) * len(shape) + self.event_shape),
-                            (len(self.weights), *shape, *self.event_shape)),
-            np.asarray(nodes)[None], axis=0)[0]  # fmt: skip
-        return np.asarray(jax.random.poisson(count_key, rates), float)
+        nodes = jax.random.choice(node_key, len(self.weights), shape, p=jnp.asarray(self.weights))
+        return np.asarray(jax.random.poisson(count_key, self.rates[np.asarray(nodes)]), float)
+
+    def _check_single(self) -> None:
+        """Rates are kept value by value: how those of two values go together is not known here."""
+        if math.prod(self.event_shape) > 1:
+            raise ValueError(
+                f"joint_log_prob and sample are joint over all values, and the joint law of counts of shape "
+                f"{self.event_shape} is not kept; use log_prob, or take one value, dist[i]."
+            )
