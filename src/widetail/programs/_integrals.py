@@ -84,6 +84,13 @@ def add_up(cross: bool, terms: Sum) -> Any:
     return total
 
 
+def scaled(terms: Sum, number: float, *, numbers: tuple = (), rows1: tuple = (), rows2: tuple = ()) -> list[SumTerm]:
+    """The terms of a sum, each times numbers and factors per row."""
+    if number != 1.0:
+        numbers = (*numbers, number)
+    return [(a + numbers, b + rows1, c + rows2, block) for a, b, c, block in terms]
+
+
 def _product(factors: tuple[Any, ...]) -> Any:
     return functools.reduce(lambda a, b: a * b, factors) if factors else None
 

@@ -4,7 +4,6 @@ Two products with one matrix have the covariance var E[h h'], products with diff
 combinations are bilinear (appendix A of the paper; Yang, 2019). Only what the readout needs is computed, once.
 """
 
-import dataclasses
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -12,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.programs import _integrals as integrals
+from widetail.programs._evaluation import Accuracy, GaussianLaw, Log, Options, Side
 from widetail.programs._expressions import Atom, Decomposition, Part, evaluate
 from widetail.programs._functions import apply_function, piecewise_linear
-from widetail.programs._integrals import Sum
+from widetail.programs._integrals import Sum, scaled
 from widetail.programs._statements import (
     Average,
     BiasVector,
@@ -31,82 +31,6 @@ Steps = Generator[Any, Any, Any]
 
 # Longer sums are computed in pieces: every number of terms is compiled once.
 MOST_TERMS = 12
-
-
-@dataclasses.dataclass
-class Side:
-    """One side of a kernel evaluation.
-
-    Attributes:
-        x: inputs (n, positions, features).
-        present: flags (n, positions), or None.
-        known: what has been found for each row by itself, by name.
-    """
-
-    x: Any
-    present: Any
-    known: dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Accuracy:
-    """How one expectation was computed, and how well.
-
-    Attributes:
-        variables: names of the two variables whose product it is of.
-        dimensions: of the integral.
-        method: "quadrature" or "quasi-Monte Carlo".
-        error: largest estimated error over all pairs: a standard error for quasi-Monte Carlo, the difference to a rule
-            with fewer nodes for quadrature.
-        size: largest value over all pairs.
-    """
-
-    variables: tuple[str, str]
-    dimensions: int
-    method: str
-    error: float
-    size: float
-
-
-@dataclasses.dataclass
-class Log:
-    """Where errors of integrals over several variables are written down.
-
-    Attributes:
-        entries: what was found.
-        compare: whether quadrature is compared with a coarser rule too; quasi-Monte Carlo has its errors for free.
-    """
-
-    compare: bool
-    entries: list[Accuracy] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass(frozen=True)
-class GaussianLaw:
-    """Jointly Gaussian arguments of two functions.
-
-    Attributes:
-        picks: which of the variables are the arguments of the first and of the second function.
-        means: of every variable: an array over pairs, or None for zero.
-        covariances: by row and column, the lower triangle; None for zero.
-    """
-
-    picks: tuple[tuple[int, ...], tuple[int, ...]]
-    means: list[Any]
-    covariances: list[list[Any]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """Accuracy of integrals without a closed form.
-
-    Attributes:
-        order: Hermite polynomials for functions of one variable.
-        samples: points of quasi-Monte Carlo.
-    """
-
-    order: int = 64
-    samples: int = 8192
 
 
 class Limit:
@@ -164,31 +88,50 @@ class Limit:
 
     def covariance(self, a: int, b: int) -> Steps:
         """Cov(a, b'), a sum."""
+        return (yield self._bilinear(a, b, self.covariances, self.covariance, self._covariance_of_roots))
+
+    def _covariance_of_roots(self, a: int, b: int) -> Steps:
+        one, other = self.graphs[0].lines[a].statement, self.graphs[1].lines[b].statement
+        if isinstance(one, MatMul) and isinstance(other, MatMul):
+            part = yield self.moment(one.vector, other.vector)
+            return tuple(scaled(part, 1.0, numbers=(self.variances[one.matrix],))) if part else None
+        if isinstance(one, InputProduct) and isinstance(other, InputProduct):
+            return self._inputs(one, other)
+        return (((self.variances[one.bias],), (), (), None),) if isinstance(one, BiasVector) else None
+
+    def _bilinear(
+        self,
+        a: int,
+        b: int,
+        known: dict[tuple[int, int], Sum | None],
+        ask: Callable[[int, int], Steps],
+        of_roots: Callable[[int, int], Steps],
+    ) -> Steps:
+        """Something bilinear in two G-variables, that vanishes for independent ones, a sum.
+
+        Args:
+            a, b: the variables.
+            known: what was found before.
+            ask: the same of other variables.
+            of_roots: the same of products with matrices and of biases.
+        """
         if self.same and a > b:
             a, b = b, a
-        key = (a, b)
-        if key in self.covariances:
-            return self.covariances[key]
-        first, second = self.graphs[0].lines[a], self.graphs[1].lines[b]
-        one, other = first.statement, second.statement
-        found: Sum | None = None
-        if not first.roots & second.roots:
-            pass
-        elif isinstance(one, LinComb):
-            shared = self.uses[0][a] > 1
-            found = yield self._combination(0, one, lambda variable: self.covariance(variable, b), shared=shared)
-        elif isinstance(other, LinComb):
-            shared = self.uses[1][b] > 1
-            found = yield self._combination(1, other, lambda variable: self.covariance(a, variable), shared=shared)
-        elif isinstance(one, MatMul) and isinstance(other, MatMul):
-            part = yield self.moment(one.vector, other.vector)
-            found = tuple(_scaled(part, 1.0, numbers=(self.variances[one.matrix],))) if part else None
-        elif isinstance(one, InputProduct) and isinstance(other, InputProduct):
-            found = self._inputs(one, other)
-        elif isinstance(one, BiasVector):
-            found = (((self.variances[one.bias],), (), (), None),)
-        self.covariances[key] = found
-        return found
+        if (a, b) not in known:
+            first, second = self.graphs[0].lines[a], self.graphs[1].lines[b]
+            found: Sum | None = None
+            if not first.roots & second.roots:
+                pass
+            elif isinstance(first.statement, LinComb):
+                shared = self.uses[0][a] > 1
+                found = yield self._combination(0, first.statement, lambda term: ask(term, b), shared=shared)
+            elif isinstance(second.statement, LinComb):
+                shared = self.uses[1][b] > 1
+                found = yield self._combination(1, second.statement, lambda term: ask(a, term), shared=shared)
+            else:
+                found = yield of_roots(a, b)
+            known[a, b] = found
+        return known[a, b]
 
     def _combination(self, side: int, statement: LinComb, ask: Callable[[int], Steps], *, shared: bool) -> Steps:
         """The linear combination of what is asked for each of its variables, a sum."""
@@ -197,7 +140,7 @@ class Limit:
             part = yield ask(term.variable)
             rows = yield self._factors(side, () if term.scalar is None else (term.scalar,))
             if part and rows is not None:
-                terms += _scaled(part, term.number, **{("rows1", "rows2")[side]: rows})
+                terms += scaled(part, term.number, **{("rows1", "rows2")[side]: rows})
         return self._collapse(terms, shared=shared)
 
     def _inputs(self, one: InputProduct, other: InputProduct) -> Sum:
@@ -232,7 +175,7 @@ class Limit:
                     continue
                 found = yield ask(part1, part2)
                 if found:
-                    terms += _scaled(found, part1.number * part2.number, rows1=rows1, rows2=rows2)
+                    terms += scaled(found, part1.number * part2.number, rows1=rows1, rows2=rows2)
         return self._collapse(terms, shared=self.uses[0][a] > 1 or self.uses[1][b] > 1)
 
     def _product(self, part1: Part, part2: Part) -> Steps:
@@ -272,7 +215,7 @@ class Limit:
                 terms.append(((), (mean1,), (mean2,), None))
             if k:
                 rows1, rows2 = (() if slope is None else (slope,) for slope in (slope1, slope2))
-                terms += _scaled(k, 1.0, rows1=rows1, rows2=rows2)
+                terms += scaled(k, 1.0, rows1=rows1, rows2=rows2)
             return tuple(terms) or None
         activation1, activation2 = atom1.activation, atom2.activation
         centred = (yield self.mean(0, atom1.gaussians[0])) is None and (yield self.mean(1, atom2.gaussians[0])) is None
@@ -554,12 +497,6 @@ class Limit:
 
         ask: Callable[[Limit], Steps] = lambda limit: limit.hermite(0, atom, slope=slope)  # noqa: E731
         return (yield self._row(side, f"hermite {atom.key}{' slope' if slope else ''}", make, ask))
-
-
-def _scaled(terms: Sum, number: float, *, numbers: tuple = (), rows1: tuple = (), rows2: tuple = ()) -> list[Any]:
-    if number != 1.0:
-        numbers = (*numbers, number)
-    return [(a + numbers, b + rows1, c + rows2, block) for a, b, c, block in terms]
 
 
 def _number(value: float, dtype: Any) -> Any:

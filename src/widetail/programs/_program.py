@@ -17,11 +17,12 @@ from widetail._arrays import is_traced
 from widetail._validation import as_parameter, check_variance
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn._base import Parametrisation
+from widetail.programs._evaluation import Accuracy, Log, Options, Side
 from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
 from widetail.programs._integrals import most_dimensions
 from widetail.programs._language import trace
-from widetail.programs._limit import Accuracy, Limit, Log, Options, Side
+from widetail.programs._limit import Limit
 from widetail.programs._source import InputError, ProgramError
 from widetail.programs._statements import Graph, Random
 from widetail.programs._tangent import TangentLimit

@@ -13,9 +13,9 @@ from widetail.nn._quadrature import _HermiteDual
 from widetail.programs import _integrals as integrals
 from widetail.programs._expressions import Atom, Part
 from widetail.programs._functions import piecewise_linear
-from widetail.programs._integrals import Sum
-from widetail.programs._limit import Limit, Steps, _scaled
-from widetail.programs._statements import LinComb, MatMul
+from widetail.programs._integrals import Sum, scaled
+from widetail.programs._limit import Limit, Steps
+from widetail.programs._statements import MatMul
 
 
 class TangentLimit(Limit):
@@ -35,30 +35,16 @@ class TangentLimit(Limit):
 
     def tangent(self, a: int, b: int) -> Steps:
         """The tangent of two G-variables, a sum."""
-        if self.same and a > b:
-            a, b = b, a
-        key = (a, b)
-        if key in self.tangents:
-            return self.tangents[key]
-        first, second = self.graphs[0].lines[a], self.graphs[1].lines[b]
-        one, other = first.statement, second.statement
-        found: Sum | None = None
-        if not first.roots & second.roots:
-            pass
-        elif isinstance(one, LinComb):
-            shared = self.uses[0][a] > 1
-            found = yield self._combination(0, one, lambda variable: self.tangent(variable, b), shared=shared)
-        elif isinstance(other, LinComb):
-            shared = self.uses[1][b] > 1
-            found = yield self._combination(1, other, lambda variable: self.tangent(a, variable), shared=shared)
-        else:
-            found = yield self.covariance(a, b)
-            if isinstance(one, MatMul) and isinstance(other, MatMul):
-                below = yield self.moment_tangent(one.vector, other.vector)
-                if below:
-                    found = (*(found or ()), *_scaled(below, 1.0, numbers=(self.variances[one.matrix],)))
-        self.tangents[key] = found
-        return found
+        return (yield self._bilinear(a, b, self.tangents, self.tangent, self._tangent_of_roots))
+
+    def _tangent_of_roots(self, a: int, b: int) -> Steps:
+        one, other = self.graphs[0].lines[a].statement, self.graphs[1].lines[b].statement
+        own = yield self.covariance(a, b)
+        if isinstance(one, MatMul) and isinstance(other, MatMul):
+            below = yield self.moment_tangent(one.vector, other.vector)
+            if below:
+                return (*(own or ()), *scaled(below, 1.0, numbers=(self.variances[one.matrix],)))
+        return own
 
     def moment_tangent(self, a: int, b: int) -> Steps:
         """The tangent of two vectors of any kind, a sum."""
@@ -93,7 +79,7 @@ class TangentLimit(Limit):
             _, slope1 = yield self.mean_and_slope(0, atom1)
             _, slope2 = yield self.mean_and_slope(1, atom2)
             rows1, rows2 = (() if slope is None else (slope,) for slope in (slope1, slope2))
-            return tuple(_scaled(tangent, 1.0, rows1=rows1, rows2=rows2))
+            return tuple(scaled(tangent, 1.0, rows1=rows1, rows2=rows2))
         slopes = yield self._slopes_product(atom1, atom2)
         return (((), (), (), slopes * self.array(tangent)),)
 
