@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -77,9 +78,18 @@ def test_zeros_at_the_end_are_cut_off(unbroken, tmp_path):
     """What some file systems leave after a power cut."""
     content = b"".join(line + b"\n" for line in (unbroken[0] / LINES).read_bytes().splitlines()[:4])
     (tmp_path / LINES).write_bytes(content + b"\0" * 300)
+    (tmp_path / "arrays").symlink_to(unbroken[0] / "arrays")
     with Store(tmp_path, "toy", CONFIG) as store:
         assert len(store.records) == 4
     assert (tmp_path / LINES).read_bytes() == content
+
+
+def test_a_task_whose_arrays_are_gone_is_done_again(unbroken, tmp_path):
+    """As where the lines are under version control and the arrays are not."""
+    shutil.copytree(unbroken[0], tmp_path, dirs_exist_ok=True)
+    (tmp_path / unbroken[1][3]["arrays"]).unlink()
+    assert without_times(toy.run(tmp_path, CONFIG)) == without_times(unbroken[1])
+    assert len(lines(tmp_path)) == len(unbroken[1]) + 1
 
 
 def test_a_damaged_line_in_the_middle_is_an_error(unbroken, tmp_path):
@@ -134,6 +144,7 @@ def test_a_task_that_fails_keeps_what_was_done(tmp_path):
 
 def test_progress_counts_what_is_left(unbroken, tmp_path):
     (tmp_path / LINES).write_text("\n".join(lines(unbroken[0])[:10]) + "\n")
+    (tmp_path / "arrays").symlink_to(unbroken[0] / "arrays")
     calls = []
     with Store(tmp_path, "toy", CONFIG) as store:
         run_tasks(store, toy.tasks(CONFIG), seed=0, progress=lambda *call: calls.append(call))

@@ -50,7 +50,8 @@ class Store:
                 _sync_folder(self.folder)
             for record in self._read():
                 self._check_config(record)
-                self.records[name_of(record["task"])] = record
+                if self._is_whole(record):
+                    self.records[name_of(record["task"])] = record
         except BaseException:
             os.close(self._file)
             raise
@@ -117,6 +118,10 @@ class Store:
                 os.write(self._file, b"\n")
         os.fsync(self._file)
         return records
+
+    def _is_whole(self, record: Mapping[str, Any]) -> bool:
+        """False when the arrays are gone, as where the lines alone were copied: the task is then done again."""
+        return record["arrays"] is None or (self.folder / record["arrays"]).is_file()
 
     def _check_config(self, record: Mapping[str, Any]) -> None:
         old, new = ({"experiment": it["experiment"], **it["config"]} for it in (record, self.about))
