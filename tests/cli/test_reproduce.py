@@ -5,6 +5,8 @@ import sys
 import pytest
 from tests.experiments import toy
 
+from widetail.experiments._store import Store
+
 
 @pytest.fixture
 def toy_experiment(monkeypatch):
@@ -32,6 +34,14 @@ def test_it_writes_a_report_and_says_where(run, tmp_path):
     assert again.json == {"experiment": "theory", "size": "quick", "report": str(out / "report.html")}
     assert again.err == ""
     assert (out / "rows.jsonl").read_bytes() == before
+
+
+@pytest.mark.usefixtures("toy_experiment")
+def test_a_second_run_waits_for_the_first(run, tmp_path):
+    with Store(tmp_path, "theory", toy.ToyConfig()):
+        outcome = run("reproduce", "theory", "--out", tmp_path, "--quiet")
+    assert outcome.code == 1
+    assert outcome.err == f"widetail: another run is writing to {tmp_path}; wait for it, or choose another out.\n"
 
 
 @pytest.mark.usefixtures("toy_experiment")

@@ -127,7 +127,7 @@ def test_every_line_says_where_it_is_from(unbroken):
 
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
-    with Store(tmp_path, "toy", CONFIG), pytest.raises(RuntimeError, match="another run is writing"):
+    with Store(tmp_path, "toy", CONFIG), pytest.raises(BlockingIOError, match="another run is writing"):
         toy.run(tmp_path, CONFIG)
     assert len(toy.run(tmp_path, CONFIG)) == 12
 

@@ -90,7 +90,7 @@ class Store:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RuntimeError(
+            raise BlockingIOError(
                 f"another run is writing to {self.folder}; wait for it, or choose another out."
             ) from error
 

@@ -39,19 +39,6 @@ class Accuracy:
     size: float
 
 
-@dataclasses.dataclass
-class Log:
-    """Where errors of integrals over several variables are written down.
-
-    Attributes:
-        entries: what was found.
-        compare: whether quadrature is compared with a coarser rule too; quasi-Monte Carlo has its errors for free.
-    """
-
-    compare: bool
-    entries: list[Accuracy] = dataclasses.field(default_factory=list)
-
-
 @dataclasses.dataclass(frozen=True)
 class GaussianLaw:
     """Jointly Gaussian arguments of two functions.

@@ -1,13 +1,14 @@
 """H-variables as functions of Gaussian variables, in a form that can be compared and compiled."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax.numpy as jnp
 
 from widetail import nn
 from widetail.programs._functions import apply_function, recognise
-from widetail.programs._statements import Constant, Graph, LinComb, Nonlin
+from widetail.programs._statements import Average, Constant, Graph, LinComb, MatMul, Nonlin
 
 # ("g", k): the k-th Gaussian argument; ("s", k): the k-th scalar; ("c", value): a constant;
 # ("n", fn, (expressions)): a function; ("l", ((number, scalar or None, expression), ...)): a linear combination
@@ -68,6 +69,32 @@ class Decomposition:
         if index not in self._parts:
             self._parts[index] = tuple(self._split(index))
         return self._parts[index]
+
+    def factors(self, index: int) -> tuple[int, int] | None:
+        """The two vectors whose product a vector is written as; None if it is not."""
+        statement = self.graph.lines[index].statement
+        if not isinstance(statement, Nonlin):
+            return None
+        if statement.fn is jnp.square:
+            return statement.arguments[0], statement.arguments[0]
+        kinds = [self.graph.lines[argument].kind for argument in statement.arguments]
+        return statement.arguments if statement.fn is jnp.multiply and "S" not in kinds else None  # type: ignore[return-value]
+
+    @functools.cached_property
+    def dimensions(self) -> int:
+        """Of the largest integral that the kernel needs."""
+        found = [2 * self._arguments(self.graph.output)]
+        for index in self.graph.needed():
+            statement = self.graph.lines[index].statement
+            if isinstance(statement, MatMul):
+                found.append(2 * self._arguments(statement.vector))
+            elif isinstance(statement, Average):
+                factors = self.factors(statement.vector)
+                found.append(sum(map(self._arguments, factors)) if factors else self._arguments(statement.vector))
+        return max(found)
+
+    def _arguments(self, index: int) -> int:
+        return max((len(part.atom.gaussians) for part in self.parts(index) if part.atom is not None), default=0)
 
     def _split(self, index: int) -> list[Part]:
         line = self.graph.lines[index]

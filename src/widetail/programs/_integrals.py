@@ -1,4 +1,4 @@
-"""Expectations under Gaussian variables, compiled: closed forms, Hermite series, quadrature, quasi-Monte Carlo."""
+"""Expectations under Gaussian variables, compiled: closed forms, Hermite series, quadrature."""
 
 import functools
 from typing import Any, NamedTuple
@@ -28,44 +28,29 @@ class Rule(NamedTuple):
     """Nodes under the standard normal law.
 
     Attributes:
-        nodes: (replicates, count, dimensions).
+        nodes: (count, dimensions).
         weights: (count,), adding up to one.
-        method: "quadrature" or "quasi-Monte Carlo".
     """
 
     nodes: np.ndarray
     weights: np.ndarray
-    method: str
 
 
 def most_dimensions() -> int:
-    """Beyond so many dimensions, quasi-Monte Carlo takes over from quadrature."""
+    """The largest dimension of an integral by quadrature."""
     return max(NODES)
 
 
-@functools.lru_cache(maxsize=64)
-def rule(dimensions: int, samples: int, *, coarse: bool = False) -> Rule:
+@functools.lru_cache(maxsize=8)
+def rule(dimensions: int, *, coarse: bool = False) -> Rule:
     """The rule for integrals of so many dimensions; `coarse` has fewer nodes, to estimate errors with."""
-    if dimensions <= most_dimensions():
-        count = NODES[dimensions] - (4 if coarse else 0)
-        nodes, weights = np.polynomial.hermite_e.hermegauss(count)
-        weights /= weights.sum()
-        grid = np.stack(np.meshgrid(*[nodes] * dimensions, indexing="ij"), axis=-1).reshape(1, -1, dimensions)
-        product = functools.reduce(np.multiply.outer, [weights] * dimensions).ravel()
-        kept = product > 1e-18
-        return Rule(grid[:, kept], product[kept] / product[kept].sum(), "quadrature")
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    replicates = 8
-    per_replicate = max(2, samples // replicates)
-    generators = np.random.default_rng(20220425).spawn(replicates)
-    draws = [
-        qmc.Sobol(dimensions, scramble=True, rng=generator).random_base2(int(np.log2(per_replicate)))
-        for generator in generators
-    ]
-    nodes = ndtri(np.clip(np.stack(draws), 1e-16, 1 - 1e-16))
-    return Rule(nodes, np.full(nodes.shape[1], 1 / nodes.shape[1]), "quasi-Monte Carlo")
+    count = NODES[dimensions] - (4 if coarse else 0)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    weights /= weights.sum()
+    grid = np.stack(np.meshgrid(*[nodes] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
+    product = functools.reduce(np.multiply.outer, [weights] * dimensions).ravel()
+    kept = product > 1e-18
+    return Rule(grid[kept], product[kept] / product[kept].sum())
 
 
 def add_up(cross: bool, terms: Sum) -> Any:
@@ -254,7 +239,7 @@ def joint(
     expression1: Expression,
     expression2: Expression | None,
     picks: tuple[tuple[int, ...], tuple[int, ...]],
-    settings: tuple[int, bool, bool],
+    coarse: bool,
     cross: bool,
     shape_like: Any,
     means: Any,
@@ -262,8 +247,8 @@ def joint(
     scalars1: Any,
     scalars2: Any,
     tangents: Any = None,
-) -> Float[Array, "replicates ..."]:
-    """E[phi(Z) psi(Z)] for a Gaussian vector Z, once per replicate of the rule.
+) -> Float[Array, "..."]:
+    """E[phi(Z) psi(Z)] for a Gaussian vector Z.
 
     With tangents, the expectation of sum_ij tangents[i][j] (d_i phi) (d_j psi) instead: what that of the product
     changes by when the covariance of its i-th with the j-th argument does (Price's theorem).
@@ -272,7 +257,7 @@ def joint(
         expression1: phi.
         expression2: psi, or None for one.
         picks: which entries of Z are the arguments of phi and of psi.
-        settings: samples of quasi-Monte Carlo; whether to use the coarse rule; whether every replicate is wanted.
+        coarse: whether to use the coarse rule.
         cross: whether pairs are meant, or each row with itself.
         shape_like: an array of the shape of the result.
         means: the mean of every entry of Z: an array, or None for zero.
@@ -283,20 +268,14 @@ def joint(
     """
     dtype = shape_like.dtype
     dimensions = len(means)
-    samples, coarse, replicated = settings
-    nodes, weights, _ = rule(dimensions, samples, coarse=coarse)
+    nodes, weights = rule(dimensions, coarse=coarse)
     factor = _semidefinite_factor(covariances, shape_like)
     scalars1, scalars2 = _align(cross, scalars1, scalars2)
-    if not replicated:
-        nodes = nodes.reshape(1, -1, dimensions)
-        weights = np.tile(weights, nodes.shape[1] // len(weights))
-        weights = weights / weights.sum()
-    size = max(1, min(nodes.shape[1], CHUNK_NUMBERS // max(1, shape_like.size)))
-    missing = -nodes.shape[1] % size
-    nodes = np.concatenate([nodes, np.zeros((len(nodes), missing, dimensions))], axis=1)
+    size = max(1, min(len(nodes), CHUNK_NUMBERS // max(1, shape_like.size)))
+    missing = -len(nodes) % size
+    nodes = np.concatenate([nodes, np.zeros((missing, dimensions))])
     weights = np.concatenate([weights, np.zeros(missing)])
-    chunks = jnp.asarray(nodes.reshape(len(nodes), -1, size, dimensions), dtype)
-    chunk_weights = jnp.asarray(weights.reshape(-1, size), dtype)
+    chunks = jnp.asarray(nodes.reshape(-1, size, dimensions), dtype), jnp.asarray(weights.reshape(-1, size), dtype)
 
     @jax.checkpoint
     def contribution(u, w):
@@ -318,13 +297,10 @@ def joint(
         values = jnp.broadcast_to(values, arguments[0].shape)
         return jnp.tensordot(w, values, 1)
 
-    def one(replicate):
-        def step(so_far, chunk):
-            return so_far + contribution(*chunk), None
+    def step(so_far, chunk):
+        return so_far + contribution(*chunk), None
 
-        return jax.lax.scan(step, jnp.zeros_like(shape_like), (replicate, chunk_weights))[0]
-
-    return jax.lax.map(one, chunks)
+    return jax.lax.scan(step, jnp.zeros_like(shape_like), chunks)[0]
 
 
 def _slopes(expression: Any, arguments: Any, scalars: Any) -> Any:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.programs import _integrals as integrals
-from widetail.programs._evaluation import Accuracy, GaussianLaw, Log, Options, Side
+from widetail.programs._evaluation import Accuracy, GaussianLaw, Options, Side
 from widetail.programs._expressions import Atom, Decomposition, Part, evaluate
 from widetail.programs._functions import apply_function, piecewise_linear
 from widetail.programs._integrals import Sum, scaled
@@ -22,7 +22,6 @@ from widetail.programs._statements import (
     InputProduct,
     LinComb,
     MatMul,
-    Nonlin,
     Presence,
     ScalarFunction,
 )
@@ -44,7 +43,7 @@ class Limit:
         options: Options,
         *,
         same: bool,
-        log: Log | None = None,
+        log: list[Accuracy] | None = None,
     ):
         self.programs = programs
         self.graphs = (programs[0].graph, programs[1].graph)
@@ -280,41 +279,29 @@ class Limit:
         self, atom1: Atom, atom2: Atom | None, law: GaussianLaw, scalars1: Any, scalars2: Any, tangents: Any = None
     ) -> Any:
         """The expectation of a product, or with tangents, of sum_ij tangent_ij d_i phi d_j psi."""
-        expression2 = None if atom2 is None else atom2.expression
-        means = law.means
         like = jnp.zeros(self.shape, self.dtype)
+        expressions = atom1.expression, None if atom2 is None else atom2.expression
 
-        def integral(coarse: bool, replicated: bool) -> Any:
-            settings = (self.options.samples, coarse, replicated)
+        def integral(coarse: bool) -> Any:
             return integrals.joint(
-                atom1.expression,
-                expression2,
+                *expressions,
                 law.picks,
-                settings,
+                coarse,
                 not self.same,
                 like,
-                means,
+                law.means,
                 law.covariances,
                 scalars1,
                 scalars2,
                 tangents,
             )
 
-        is_sampled = len(means) > integrals.most_dimensions()
-        if self.log is None or not (is_sampled or self.log.compare):
-            return integral(False, False)[0]
-        replicates = np.asarray(integral(False, True))
-        values = replicates.mean(axis=0)
-        rule = integrals.rule(len(means), self.options.samples)
-        if is_sampled:
-            errors = replicates.std(axis=0, ddof=1) / np.sqrt(len(replicates))
-        else:
-            errors = np.abs(np.asarray(integral(True, False)[0]) - values)
-        names = self._name(0, atom1), "1" if atom2 is None else self._name(1, atom2)
-        self.log.entries.append(
-            Accuracy(names, len(means), rule.method, float(errors.max()), float(np.abs(values).max()))
-        )
-        return jnp.asarray(values)
+        values = integral(False)
+        if self.log is not None:
+            names = self._name(0, atom1), "1" if atom2 is None else self._name(1, atom2)
+            error, size = (float(jnp.max(jnp.abs(found))) for found in (integral(True) - values, values))
+            self.log.append(Accuracy(names, len(law.means), "quadrature", error, size))
+        return values
 
     def _name(self, side: int, atom: Atom) -> str:
         return self.graphs[side].lines[int(atom.key.rstrip("+"))].name
@@ -429,13 +416,9 @@ class Limit:
 
     def _average(self, side: int, vector: int) -> Steps:
         """E[h] per row, a sum."""
-        statement = self.graphs[side].lines[vector].statement
-        if isinstance(statement, Nonlin):
-            kinds = [self.graphs[side].lines[argument].kind for argument in statement.arguments]
-            if statement.fn is jnp.multiply and "S" not in kinds:
-                return (yield self.moment(*statement.arguments))
-            if statement.fn is jnp.square:
-                return (yield self.moment(statement.arguments[0], statement.arguments[0]))
+        factors = self.programs[side].factors(vector)
+        if factors is not None:
+            return (yield self.moment(*factors))
         terms: list[Any] = []
         for part in self.programs[side].parts(vector):
             rows = yield self._factors(side, part.scalars)

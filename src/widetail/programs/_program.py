@@ -17,12 +17,13 @@ from widetail._arrays import is_traced
 from widetail._validation import as_parameter, check_variance
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn._base import Parametrisation
-from widetail.programs._evaluation import Accuracy, Log, Options, Side
+from widetail.programs._evaluation import Accuracy, Options, Side
 from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
 from widetail.programs._integrals import most_dimensions
 from widetail.programs._language import trace
 from widetail.programs._limit import Limit
+from widetail.programs._simulation import simulated
 from widetail.programs._source import InputError, ProgramError
 from widetail.programs._statements import Graph, Random
 from widetail.programs._tangent import TangentLimit
@@ -125,9 +126,8 @@ class Program(Kernel):
 
         def rows(x: Any) -> Rows:
             program = self._decomposed(x.shape[1:])
-            side = self._side(x, program.graph, {})
-            limit = self._limit((program, program), (side, side), get, same=True)
-            values = _read_out(limit, get)
+            side = make_side(x, program.graph, {})
+            values = self._values((program,), (side,), get, log=self._log())
             return Rows(x, side.known, values)
 
         return rows
@@ -137,9 +137,9 @@ class Program(Kernel):
 
         def cross(rows1: Rows, rows2: Rows) -> KernelValues:
             program1, program2 = (self._decomposed(rows.inputs.shape[1:]) for rows in (rows1, rows2))
-            side1 = self._side(rows1.inputs, program1.graph, rows1.statistics)
-            side2 = self._side(rows2.inputs, program2.graph, rows2.statistics)
-            return _read_out(self._limit((program1, program2), (side1, side2), get, same=False), get)
+            side1 = make_side(rows1.inputs, program1.graph, rows1.statistics)
+            side2 = make_side(rows2.inputs, program2.graph, rows2.statistics)
+            return self._values((program1, program2), (side1, side2), get, log=self._log())
 
         return cross
 
@@ -155,6 +155,8 @@ class Program(Kernel):
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """The covariances that are computed for a pair, some of which are alive at a time."""
+        if self.uses_samples(tuple(input_shape)):
+            return 1  # what a simulation needs does not grow with the number of pairs
         return max(1, len(self.needed_products(tuple(input_shape))) // ALIVE)
 
     def needed_covariances(self, input_shape: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -174,22 +176,21 @@ class Program(Kernel):
             x2: inputs, or None for `x1` with itself.
 
         Returns:
-            One entry per expectation that was computed by quadrature in two or more dimensions or by quasi-Monte Carlo.
-            Functions of one variable are not among them: `nn.Elementwise` tabulates their accuracy.
+            One entry per expectation that was computed by quadrature in two or more dimensions; of programs that need
+            quasi-Monte Carlo, one for each row with itself and one for pairs, of the kernel as a whole. Functions of
+            one variable are not among them: `nn.Elementwise` tabulates their accuracy.
         """
-        log = Log(compare=True)
+        log: list[Accuracy] = []
         x1 = np.asarray(x1)[:ROWS_CHECKED]
         x2 = x1 if x2 is None else np.asarray(x2)[:ROWS_CHECKED]
         with jax.enable_x64(x1.dtype == np.float64):
             sides, programs = [], []
             for x in (jnp.asarray(x1), jnp.asarray(x2)):
-                program = self._decomposed(x.shape[1:])
-                side = self._side(x, program.graph, {})
-                self._limit((program, program), (side, side), "nngp", same=True, log=log).readout()
-                sides.append(side)
-                programs.append(program)
-            self._limit((programs[0], programs[1]), (sides[0], sides[1]), "nngp", same=False, log=log).readout()
-        return log.entries
+                programs.append(self._decomposed(x.shape[1:]))
+                sides.append(make_side(x, programs[-1].graph, {}))
+                self._values((programs[-1],), (sides[-1],), "nngp", log=log)
+            self._values((programs[0], programs[1]), (sides[0], sides[1]), "nngp", log=log)
+        return log
 
     def kernel(self, x1: Any, x2: Any = None, get: Get = "both", **options: Any) -> KernelValues:
         """The kernels between the rows of `x1` and of `x2`; see `kernels.Kernel.kernel`.
@@ -200,21 +201,18 @@ class Program(Kernel):
         """
         if is_traced(self, x1, x2) or not self._may_use_samples(x1):
             return super().kernel(x1, x2, get, **options)
-        log = Log(compare=False)
+        log: list[Accuracy] = []
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Program)}
-        observed = _Observed(**fields, log=log)
-        values = Kernel.kernel(observed, x1, x2, get, **options)
-        if log.entries:
-            worst = max(log.entries, key=lambda entry: entry.error)
-            dimensions = max(entry.dimensions for entry in log.entries)
-            warnings.warn(
-                f"{self}: expectations over up to {dimensions} variables were computed by quasi-Monte Carlo with "
-                f"{self.options.samples} points. The largest standard error of any of them is {worst.error:.1e} "
-                f"(E[{' '.join(worst.variables)}'], up to {worst.size:.2g}). More points: "
-                f"program.with_options(samples=...).",
-                QuasiMonteCarloWarning,
-                stacklevel=2,
-            )
+        values = Kernel.kernel(_Observed(**fields, log=log), x1, x2, get, **options)
+        worst = max(log, key=lambda entry: entry.error)
+        variables = max(entry.dimensions for entry in log)
+        warnings.warn(
+            f"{self}: a pair of inputs has {variables} Gaussian variables, which were integrated by quasi-Monte Carlo "
+            f"with {self.options.samples} points. The largest standard error of the kernel is {worst.error:.1e}, where "
+            f"it is up to {worst.size:.2g}. More points: program.with_options(samples=...).",
+            QuasiMonteCarloWarning,
+            stacklevel=2,
+        )
         return values
 
     def _may_use_samples(self, x: Any) -> bool:
@@ -225,12 +223,7 @@ class Program(Kernel):
 
     def uses_samples(self, input_shape: tuple[int, ...]) -> bool:
         """Whether any integral has too many dimensions for quadrature."""
-        program = self._decomposed(tuple(input_shape))
-        lines = program.graph.lines
-        return any(
-            2 * len(lines[index].support) > most_dimensions() and lines[index].kind == "H"
-            for index in program.graph.needed()
-        )
+        return self._decomposed(tuple(input_shape)).dimensions > most_dimensions()
 
     def with_options(self, *, order: int | None = None, samples: int | None = None) -> "Program":
         """The same program with another accuracy.
@@ -278,30 +271,35 @@ class Program(Kernel):
     def _decomposed(self, input_shape: tuple[int, ...]) -> Decomposition:
         return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked)
 
-    def _side(self, x: Any, graph: Graph, known: dict[str, Any]) -> Side:
-        return make_side(x, graph, known)
-
-    def _limit(self, programs: Any, sides: Any, get: Get, *, same: bool, log: Log | None = None) -> Limit:
-        variances = self.variances_of(programs[0].graph) | self.variances_of(programs[1].graph)
+    def _values(
+        self, programs: tuple[Decomposition, ...], sides: tuple[Side, ...], get: Get, *, log: list[Accuracy] | None
+    ) -> KernelValues:
+        """The kernels of all pairs of two sides, or of each row of one with itself."""
+        variances = {}
+        for program in programs:
+            variances |= self.variances_of(program.graph)
+        if any(program.dimensions > most_dimensions() for program in programs):
+            tangent = get != "nngp"
+            graphs = tuple(program.graph for program in programs)
+            nngp, ntk = simulated(graphs, variances, sides, self.options.samples, tangent=tangent, log=log)
+            return KernelValues(nngp if get != "ntk" else None, ntk)
         kind = Limit if get == "nngp" else TangentLimit
-        return kind(programs, variances, sides, self.options, same=same, log=log or self._log())
+        ends = (programs[0], programs[-1]), (sides[0], sides[-1])
+        limit = kind(ends[0], variances, ends[1], self.options, same=len(sides) == 1, log=log)
+        nngp = limit.readout() if get != "ntk" else None
+        return KernelValues(nngp, limit.tangent_readout() if isinstance(limit, TangentLimit) else None)
 
-    def _log(self) -> Log | None:
+    def _log(self) -> list[Accuracy] | None:
         return None
 
 
 class _Observed(Program):
     """A program that writes the errors of its integrals down while it is evaluated."""
 
-    log: Log | None = eqx.field(static=True, default=None)
+    log: list[Accuracy] | None = eqx.field(static=True, default=None)
 
-    def _log(self) -> Log | None:
+    def _log(self) -> list[Accuracy] | None:
         return self.log
-
-
-def _read_out(limit: Limit, get: Get) -> KernelValues:
-    nngp = limit.readout() if get != "ntk" else None
-    return KernelValues(nngp, limit.tangent_readout() if isinstance(limit, TangentLimit) else None)
 
 
 def make_side(x: Any, graph: Graph, known: dict[str, Any]) -> Side:
@@ -319,6 +317,13 @@ def _decomposition(
     return Decomposition(trace(fn, dict(settings), input_shape, masked))
 
 
+class _Needs(Limit):
+    """A limit without integrals, which finds out what is needed."""
+
+    def _integrate(self, *arguments: Any, **options: Any) -> Any:
+        return jnp.zeros(self.shape, self.dtype)
+
+
 @functools.lru_cache(maxsize=512)
 def _dry_run(
     fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], input_shape: tuple[int, ...], masked: bool
@@ -330,7 +335,7 @@ def _dry_run(
     def run(x: Any) -> Any:
         side = make_side(x, program.graph, {})
         variances = {name: random.var for name, random in program.graph.randoms.items()}
-        limit = Limit((program, program), variances, (side, side), Options(order=2, samples=64), same=True)
+        limit = _Needs((program, program), variances, (side, side), Options(order=2), same=True)
         found.append(limit)
         return limit.readout()
 

@@ -55,8 +55,9 @@ def averaged_rnn(
 def gru(p: Any, xs: Any, *, weight_var: Any = 1.0, input_var: Any = 1.0, bias_var: Any = 0.1) -> Any:
     """A gated recurrent unit (Cho et al., 2014), with its gates; as a tensor program: Yang (2019), appendix.
 
-    A state is a function of all gates so far, so its expectations have two to three dimensions per step and side:
-    quadrature for one step, quasi-Monte Carlo beyond. Meant for short sequences.
+    A state is a function of all gates so far, so from the second step on expectations are by quasi-Monte Carlo. The
+    time of a pair of inputs grows with the square of the number of steps, and so does that of the first call, which
+    compiles: on two busy cores 36 s for 10 steps and 103 s for 20, later calls 3.6 s and 15 s for 20 x 20 inputs.
     """
     Wz, Uz, bz = p.matrix(weight_var), p.input_matrix(input_var), p.bias(bias_var)
     Wr, Ur, br = p.matrix(weight_var), p.input_matrix(input_var), p.bias(bias_var)

@@ -1,0 +1,418 @@
+"""The limit of programs with functions of more Gaussian variables than quadrature can do.
+
+A pair of inputs is followed through the program on quasi-random points. A Gaussian variable is drawn given those before
+it, with the covariances that the induction gives (see `_limit`), and expectations of products are averages over the
+points. Every vector is evaluated once, so the cost grows with the square of the number of statements, not with the size
+of the functions they make together.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from widetail.programs._evaluation import Accuracy, Side
+from widetail.programs._functions import apply_function
+from widetail.programs._statements import (
+    Average,
+    BiasVector,
+    Constant,
+    Graph,
+    InputProduct,
+    LinComb,
+    MatMul,
+    Nonlin,
+    Presence,
+    ScalarFunction,
+)
+
+REPLICATES = 8
+# Numbers of one vector, for a row and some others, that are followed at a time.
+NUMBERS_AT_ONCE = 2**16
+
+
+def simulated(
+    graphs: tuple[Graph, ...],
+    variances: dict[str, Any],
+    sides: tuple[Side, ...],
+    samples: int,
+    *,
+    tangent: bool,
+    log: list[Accuracy] | None,
+) -> tuple[Any, Any]:
+    """The kernel, and the tangent kernel or None, of all pairs of rows of two sides, or of each row of one.
+
+    Args:
+        graphs: the program of each side.
+        variances: of matrices and biases.
+        sides: two for pairs, one for every row with itself.
+        samples: points, divided among the replicates.
+        tangent: whether the tangent kernel is wanted.
+        log: where the standard error over replicates is written down.
+    """
+    inputs = tuple((side.x, side.present) for side in sides)
+    found = _replicates(graphs, samples, tangent, variances, inputs)
+    if log is not None:
+        first, last = (graph.lines[graph.output].name for graph in (graphs[0], graphs[-1]))
+        dimensions = sum(len(drawn_variables(graph)) for graph in graphs)
+        replicates = np.asarray(found[0])
+        error = replicates.std(axis=0, ddof=1) / np.sqrt(len(replicates))
+        size = np.abs(replicates.mean(axis=0))
+        log.append(
+            Accuracy(
+                (first, last), dimensions, "quasi-Monte Carlo", float(error.max(initial=0)), float(size.max(initial=0))
+            )
+        )
+    kernel, tangents = (None if values is None else values.mean(axis=0) for values in found)
+    return kernel, tangents
+
+
+def drawn_variables(graph: Graph) -> list[int]:
+    """The G-variables whose values are needed, in the order in which they are drawn."""
+    lines = graph.lines
+    found = set(lines[graph.output].support)
+    for index in graph.needed():
+        statement = lines[index].statement
+        if lines[index].kind == "H":
+            found |= set(lines[index].support)
+        elif isinstance(statement, (MatMul, Average)):
+            found |= set(lines[statement.vector].support)
+    return sorted(found)
+
+
+@functools.lru_cache(maxsize=16)
+def _normal_points(dimensions: int, samples: int) -> np.ndarray:
+    """Standard normal points: (replicates, count, dimensions)."""
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    power = int(np.log2(max(2, samples // REPLICATES)))
+    generators = np.random.default_rng(20220425).spawn(REPLICATES)
+    draws = [qmc.Sobol(dimensions, scramble=True, rng=rng).random_base2(power) for rng in generators]
+    return ndtri(np.clip(np.stack(draws), 1e-16, 1 - 1e-16))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _replicates(
+    graphs: tuple[Graph, ...], samples: int, tangent: bool, variances: dict[str, Any], inputs: Any
+) -> tuple[Any, Any]:
+    """Both kernels, once per replicate."""
+    dtype = inputs[0][0].dtype
+    # for one side as for two, so that an input has the same kernel with itself as with its copy
+    dimensions = 2 * max(1, *(len(drawn_variables(graph)) for graph in graphs))
+    points = jnp.asarray(_normal_points(dimensions, samples), dtype)
+    variances = {name: jnp.asarray(value, dtype) for name, value in variances.items()}
+
+    @jax.checkpoint
+    def follow(points: Any, *sides: Any) -> tuple[Any, Any]:
+        run = _Simulation(graphs, variances, sides, points)
+        return run.moment(*run.ends), run.tangent_readout() if tangent else None
+
+    rows = max(1, NUMBERS_AT_ONCE // points.shape[1])
+    if len(inputs) == 1:
+        return jax.lax.map(lambda points: _in_pieces(functools.partial(follow, points), rows, inputs[0]), points)
+
+    def one_row(points: Any, row: Any) -> tuple[Any, Any]:
+        row = jax.tree.map(lambda values: values[None], row)
+        return _in_pieces(functools.partial(follow, points, row), rows, inputs[1])
+
+    return jax.lax.map(lambda points: jax.lax.map(lambda row: one_row(points, row), inputs[0]), points)
+
+
+def _in_pieces(fn: Callable[[Any], Any], size: int, rows: Any) -> Any:
+    """What a function gives for some rows at a time, put together."""
+    count = len(rows[0])
+    size = min(size, count)
+    missing = -count % size
+
+    def pieces(values: Any) -> Any:
+        padded = jnp.concatenate([values, jnp.broadcast_to(values[:1], (missing, *values.shape[1:]))])
+        return padded.reshape(-1, size, *values.shape[1:])
+
+    found = jax.lax.map(fn, jax.tree.map(pieces, rows))
+    return jax.tree.map(lambda values: values.reshape(-1, *values.shape[2:])[:count], found)
+
+
+class _Simulation:
+    """Vectors of one row of the first side (if there are two) and of some rows of the last, at some points."""
+
+    def __init__(self, graphs: tuple[Graph, ...], variances: dict[str, Any], sides: Any, points: Any):
+        self.graphs = graphs
+        self.variances = variances
+        self.sides = sides
+        self.points = points
+        self.ends = (0, self.graphs[0].output), (len(sides) - 1, self.graphs[-1].output)
+        self.values: tuple[dict[int, Any], ...] = tuple({} for _ in sides)  # (rows, points), of scalars (rows, 1)
+        self.known: dict[tuple[str, Any, Any], Any] = {}
+        self.slopes: dict[Any, Any] = {}
+        self.multiplied: dict[str, list[Any]] = {}  # the vectors that a matrix was multiplied with
+        self.grams = {}
+        drawn = [drawn_variables(graph) for graph in graphs]
+        self.factors = _factors(graphs, drawn, points)
+        for side, graph in enumerate(graphs):
+            for index in graph.needed():
+                found = self._draw(side, index) if index in drawn[side] else self._follow(side, index)
+                if found is not None:
+                    # or it would be computed again in everything that uses it
+                    self.values[side][index] = jax.lax.optimization_barrier(found)
+
+    def _draw(self, side: int, index: int) -> Any:
+        """Values of a G-variable, given those that it depends on and that were drawn before."""
+        variable = (side, index)
+        line = self._line(variable)
+        self._multiply(side, line.statement)
+        mean = self._mean(side, index)[:, None]
+        if not line.roots:  # a constant, put together from constants
+            return mean
+        factor = self.factors[min(line.roots)]
+        against = [self.covariance(other, variable) for other in factor.variables]
+        return mean + factor.draw(variable, against, self.covariance(variable, variable))
+
+    def _follow(self, side: int, index: int) -> Any:
+        """Values of anything else; None of G-variables that are only parts of others."""
+        line, values = self.graphs[side].lines[index], self.values[side]
+        statement = line.statement
+        x, present = self.sides[side]
+        if isinstance(statement, Constant):
+            return jnp.full((len(x), 1), statement.value, x.dtype)
+        if isinstance(statement, Presence):
+            return present[:, statement.position, None]
+        if isinstance(statement, Average):
+            return jnp.mean(self._at_all_points(side, values[statement.vector]), axis=1, keepdims=True)
+        if isinstance(statement, (Nonlin, ScalarFunction)):
+            arguments = jnp.broadcast_arrays(*(values[argument] for argument in statement.arguments))
+            return apply_function(statement.fn, tuple(arguments))
+        if isinstance(statement, LinComb) and line.kind == "H":
+            return sum(self._factor(side, term) * values[term.variable] for term in statement.terms)
+        self._multiply(side, statement)
+        return None
+
+    def _multiply(self, side: int, statement: Any) -> None:
+        """Find the moments of a vector with all that the same matrix was multiplied with, many at a time."""
+        if not isinstance(statement, MatMul):
+            return
+        others = self.multiplied.setdefault(statement.matrix, [])
+        new = (side, statement.vector)
+        if new in others:
+            return
+        others.append(new)
+        mine = self._at_all_points(side, self.values[side][statement.vector])
+        for one in range(side + 1):
+            asked = [other for other in others if other[0] == one]
+            theirs = jnp.stack([self._at_all_points(one, self.values[one][index]) for _, index in asked])
+            theirs = jnp.broadcast_to(theirs, (len(asked), *mine.shape)) if one == side else theirs
+            found = (
+                jnp.einsum("krp,rp->kr", theirs, mine) if one == side else jnp.einsum("kp,rp->kr", theirs[:, 0], mine)
+            )
+            for other, moment in zip(asked, found / len(self.points), strict=True):
+                self.known.setdefault(("moment", *sorted((other, new))), moment)
+
+    def _at_all_points(self, side: int, values: Any) -> Any:
+        return jnp.broadcast_to(values, (len(self.sides[side][0]), len(self.points)))
+
+    def _mean(self, side: int, index: int) -> Any:
+        """E[g] per row."""
+        statement, x = self.graphs[side].lines[index].statement, self.sides[side][0]
+        if isinstance(statement, Constant):
+            return jnp.full(len(x), statement.value, x.dtype)
+        if not isinstance(statement, LinComb):
+            return jnp.zeros(len(x), x.dtype)
+        return sum(self._factor(side, term)[..., 0] * self._mean(side, term.variable) for term in statement.terms)
+
+    def _factor(self, side: int, term: Any) -> Any:
+        """The factor of a summand, (rows, 1) or (1,)."""
+        number = jnp.asarray([term.number], self.points.dtype)
+        return number if term.scalar is None else number * self.values[side][term.scalar]
+
+    # Pairs of variables, each a side and a place in its program.
+
+    def covariance(self, a: Any, b: Any) -> Any:
+        """Cov(a, b) of two G-variables, per row; None for independent ones."""
+        return self._bilinear("covariance", a, b, self._covariance_of_roots)
+
+    def tangent(self, a: Any, b: Any) -> Any:
+        """The tangent of two G-variables; see `_tangent`."""
+        return self._bilinear("tangent", a, b, self._tangent_of_roots)
+
+    def _bilinear(self, kind: str, a: Any, b: Any, of_roots: Callable[[Any, Any], Any]) -> Any:
+        a, b = sorted((a, b))
+        key = (kind, a, b)
+        if key not in self.known:
+            first, second = self._line(a), self._line(b)
+            if not first.roots & second.roots:
+                self.known[key] = None
+            elif isinstance(first.statement, LinComb):
+                ask = lambda term: self._bilinear(kind, (a[0], term), b, of_roots)  # noqa: E731
+                self.known[key] = self._combination(a[0], first.statement, ask)
+            elif isinstance(second.statement, LinComb):
+                ask = lambda term: self._bilinear(kind, a, (b[0], term), of_roots)  # noqa: E731
+                self.known[key] = self._combination(b[0], second.statement, ask)
+            else:
+                self.known[key] = of_roots(a, b)
+        return self.known[key]
+
+    def _combination(self, side: int, statement: LinComb, ask: Callable[[int], Any]) -> Any:
+        parts = [(term, ask(term.variable)) for term in statement.terms]
+        return _add(self._factor(side, term)[..., 0] * part for term, part in parts if part is not None)
+
+    def _covariance_of_roots(self, a: Any, b: Any) -> Any:
+        one, other = self._line(a).statement, self._line(b).statement
+        if isinstance(one, MatMul):
+            return self.variances[one.matrix] * self.moment((a[0], one.vector), (b[0], other.vector))
+        if isinstance(one, InputProduct):
+            return self._gram(one.matrix, a[0], b[0])[one.position, other.position]
+        assert isinstance(one, BiasVector)
+        return self.variances[one.bias][None]
+
+    def _gram(self, matrix: str, side: int, other: int) -> Any:
+        """Covariances of the products of an input matrix: (positions, positions, rows)."""
+        key = (matrix, side, other)
+        if key not in self.grams:
+            first, second = self.sides[side][0] * self.variances[matrix], self.sides[other][0]
+            features = first.shape[-1]
+            if side == other:
+                found = jnp.einsum("rpf,rqf->pqr", first, second)
+            else:  # the first side is one row
+                found = jnp.einsum("pf,rqf->pqr", first[0], second)
+            self.grams[key] = jax.lax.optimization_barrier(found / features)
+        return self.grams[key]
+
+    def _tangent_of_roots(self, a: Any, b: Any) -> Any:
+        one, other = self._line(a).statement, self._line(b).statement
+        own = self.covariance(a, b)
+        below = self.moment_tangent((a[0], one.vector), (b[0], other.vector)) if isinstance(one, MatMul) else None
+        return own if below is None else own + self.variances[one.matrix] * below
+
+    def moment(self, a: Any, b: Any) -> Any:
+        """E[a b] of two vectors, per row."""
+        a, b = sorted((a, b))
+        key = ("moment", a, b)
+        if key not in self.known:
+            if self._line(a).kind == self._line(b).kind == "G":
+                self.known[key] = _add([self._mean(*a) * self._mean(*b), self.covariance(a, b)])
+            else:
+                self.known[key] = jnp.mean(self.values[a[0]][a[1]] * self.values[b[0]][b[1]], axis=1)
+        return self.known[key]
+
+    def moment_tangent(self, a: Any, b: Any) -> Any:
+        """The tangent of two vectors of any kind; None where nothing is shared."""
+        a, b = sorted((a, b))
+        key = ("moment_tangent", a, b)
+        if key not in self.known:
+            first, second = self._line(a).support, self._line(b).support
+            rows = [[self.tangent((a[0], g), (b[0], other)) for other in second] for g in first]
+            if all(entry is None for row in rows for entry in row):
+                self.known[key] = None
+            else:
+                like = jnp.zeros(len(self.sides[-1][0]), self.points.dtype)
+                tangents = jnp.stack([jnp.stack([_or_zero(entry, like) for entry in row]) for row in rows])
+                products = jnp.einsum("irp,jrp->ijr", *_same_rows(self._slopes(a), self._slopes(b)))
+                self.known[key] = jnp.sum(tangents * products, axis=(0, 1)) / len(self.points)
+        return self.known[key]
+
+    def tangent_readout(self) -> Any:
+        """The tangent kernel of the readout's outputs: its own weights, and the body."""
+        return _add([self.moment(*self.ends), self.moment_tangent(*self.ends)])
+
+    def _slopes(self, variable: Any) -> Any:
+        """The derivatives of a vector in the Gaussian variables of its support: (variables, rows, points)."""
+        if variable not in self.slopes:
+            side, line = variable[0], self._line(variable)
+            shape = (len(line.support), len(self.sides[side][0]), len(self.points))
+            if line.kind == "G":
+                found = jnp.ones(shape, self.points.dtype)
+            else:
+                found = jnp.zeros(shape, self.points.dtype)
+                for argument, slope in self._own_slopes(side, line.statement):
+                    places = np.searchsorted(line.support, self.graphs[side].lines[argument].support)
+                    found = found.at[places].add(slope * self._slopes((side, argument)))
+            self.slopes[variable] = jax.lax.optimization_barrier(found)
+        return self.slopes[variable]
+
+    def _own_slopes(self, side: int, statement: Any) -> list[tuple[int, Any]]:
+        """The vectors that a statement uses, and its derivatives in each, (rows, points)."""
+        if isinstance(statement, LinComb):
+            return [(term.variable, self._factor(side, term)) for term in statement.terms]
+        values = [self._at_all_points(side, self.values[side][argument]) for argument in statement.arguments]
+        slopes = jax.grad(lambda values: jnp.sum(apply_function(statement.fn, values)))(tuple(values))
+        lines = self.graphs[side].lines
+        return [it for it in zip(statement.arguments, slopes, strict=True) if lines[it[0]].support]
+
+    def _line(self, variable: Any) -> Any:
+        return self.graphs[variable[0]].lines[variable[1]]
+
+
+class _Factor:
+    """A triangular factor of the covariance of the variables of a family, of which some are drawn by now.
+
+    Its shape is that of all of them from the start: arrays that grow would have to be compiled in every size.
+    """
+
+    def __init__(self, columns: Any):
+        self.columns = columns  # standard normal values: (variables, points)
+        self.variables: list[Any] = []
+        self.matrix = jnp.zeros((1, len(columns), len(columns)), columns.dtype)
+
+    def draw(self, variable: Any, covariances: list[Any], variance: Any) -> Any:
+        """Values (rows, points) of a variable, from its covariances with those before (None for zero)."""
+        place, size = len(self.variables), len(self.columns)
+        if len(variance) > len(self.matrix):  # the first of the second side: from here on every row is on its own
+            self.matrix = jnp.broadcast_to(self.matrix, (len(variance), size, size))
+        like = jnp.zeros(len(self.matrix), self.columns.dtype)
+        against = jnp.stack([_or_zero(value, like) for value in covariances] + [like] * (size - place), axis=-1)
+        row = self._solve(against) if place else against
+        variance = like + variance
+        rest = variance - jnp.sum(row**2, axis=-1)
+        # what rounding leaves of a variable that depends on the earlier ones is nothing
+        is_new = rest > 1e3 * jnp.finfo(like.dtype).eps * variance
+        row = row.at[:, place].set(jnp.where(is_new, jnp.sqrt(jnp.where(is_new, rest, 1)), 0))
+        self.matrix = self.matrix.at[:, place].set(row)
+        self.variables.append(variable)
+        return row @ self.columns
+
+    def _solve(self, against: Any) -> Any:
+        """Forward substitution; a variable that is not drawn, or added nothing to those before, has no coefficient."""
+        pivots = jnp.diagonal(self.matrix, axis1=1, axis2=2)
+        huge = jnp.where(pivots == 0, jnp.finfo(pivots.dtype).max ** 0.5, 0)
+        factor = self.matrix + huge[:, :, None] * jnp.eye(pivots.shape[1], dtype=pivots.dtype)
+        return jax.lax.linalg.triangular_solve(factor, against[..., None], left_side=True, lower=True)[..., 0]
+
+
+def _factors(graphs: tuple[Graph, ...], drawn: list[list[int]], points: Any) -> dict[str, _Factor]:
+    """By root, the factor of the variables that may depend on it; those of other factors are independent of them."""
+    parents: dict[str, str] = {}
+
+    def find(root: str) -> str:
+        while parents.setdefault(root, root) != root:
+            root = parents[root]
+        return root
+
+    variables = [graph.lines[index] for graph, indices in zip(graphs, drawn, strict=True) for index in indices]
+    for line in variables:
+        for root in line.roots:
+            parents[find(root)] = find(min(line.roots))
+    columns: dict[str, list[int]] = {}
+    for column, line in enumerate(variables):
+        if line.roots:
+            columns.setdefault(find(min(line.roots)), []).append(column)
+    factors = {family: _Factor(points[:, np.asarray(places)].T) for family, places in columns.items()}
+    return {root: factors[find(root)] for root in list(parents)}
+
+
+def _add(parts: Any) -> Any:
+    """The sum of what is not None; None for nothing."""
+    parts = [part for part in parts if part is not None]
+    return functools.reduce(lambda a, b: a + b, parts) if parts else None
+
+
+def _or_zero(value: Any, like: Any) -> Any:
+    return like if value is None else like + value
+
+
+def _same_rows(first: Any, second: Any) -> tuple[Any, Any]:
+    """Both with as many rows as the one that has more."""
+    rows = max(first.shape[1], second.shape[1])
+    return tuple(jnp.broadcast_to(values, (len(values), rows, values.shape[2])) for values in (first, second))  # type: ignore[return-value]
