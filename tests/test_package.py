@@ -31,6 +31,33 @@ def test_importing_changes_no_setting_of_jax():
     assert json.loads(process.stdout) == {}
 
 
+IMPORT_EACH_FIRST = """
+import importlib, pkgutil, sys
+import widetail
+names = [module.name for module in pkgutil.walk_packages(widetail.__path__, "widetail.")]
+for name in names:
+    if name.endswith("__main__"):
+        continue
+    for loaded in [module for module in sys.modules if module.split(".")[0] == "widetail"]:
+        del sys.modules[loaded]
+    importlib.import_module(name)
+print(len(names))
+"""
+
+
+@pytest.mark.slow
+def test_every_module_can_be_imported_first():
+    """Rooms import each other; whichever a user starts with, none finds another half made."""
+    process = subprocess.run([sys.executable, "-c", IMPORT_EACH_FIRST], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert int(process.stdout) > 100
+
+
+@pytest.mark.parametrize("module", ["estimators", "experiments.ensembles"])
+def test_a_room_can_be_imported_first(module):
+    subprocess.run([sys.executable, "-c", f"import widetail.{module}"], capture_output=True, check=True)
+
+
 def test_only_public_names_of_jax():
     private = re.compile(
         r"jax\._src|jax\.core|jax\.interpreters|from jax import (core|interpreters)\b|(import|from) jaxlib"

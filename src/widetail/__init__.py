@@ -5,6 +5,7 @@ and reading the version do not wait for JAX and scikit-learn.
 """
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'widetail' has no attribute {name!r}")
+    # a room by itself: rooms import each other while `_names` waits for all of them
+    if not name.startswith("_") and importlib.util.find_spec(f"widetail.{name}") is not None:
+        return importlib.import_module(f"widetail.{name}")
     names = importlib.import_module("widetail._names")
     try:
         value = getattr(names, name)
