@@ -19,6 +19,9 @@ setup: $(READY)  ## create .venv and install into it
 demo: $(READY)  ## the main job, on data that scikit-learn ships
 	$(BIN)/widetail demo
 
+# Test processes share the cores: BLAS threads of one would spin while those of another work.
+test test-all: export OPENBLAS_NUM_THREADS ?= 1
+
 # Compiling takes most of the time of the quick tests: they compile without LLVM's optimisations, test-all with them.
 test: export XLA_FLAGS ?= --xla_backend_optimization_level=0
 test: $(READY)  ## all but the slow tests

@@ -6,6 +6,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
+from widetail._blas import threads_for
+
 _dpotrf, _dpotri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
 
 # Relative to the mean of the diagonal. Beyond the last one the model, not rounding, is at fault.
@@ -38,7 +40,8 @@ class CholeskyFactor:
         for relative in JITTERS:
             if relative:
                 _restore(work, diagonal + relative * scale)
-            lower, failed = _dpotrf(work, lower=1, clean=0, overwrite_a=1)
+            with threads_for(len(work) ** 3 / 3):
+                lower, failed = _dpotrf(work, lower=1, clean=0, overwrite_a=1)
             if not failed:
                 return cls(lower, relative * scale)
         _restore(work, diagonal)
@@ -51,15 +54,18 @@ class CholeskyFactor:
 
     def solve_lower(self, b: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
         """Solve L v = b."""
-        return scipy.linalg.solve_triangular(self.lower, b, lower=True, overwrite_b=overwrite, check_finite=False)
+        with threads_for(self.lower.size * _columns(b) / 2):
+            return scipy.linalg.solve_triangular(self.lower, b, lower=True, overwrite_b=overwrite, check_finite=False)
 
     def solve_upper(self, b: np.ndarray) -> np.ndarray:
         """Solve L^T v = b."""
-        return scipy.linalg.solve_triangular(self.lower, b, lower=True, trans=1, check_finite=False)
+        with threads_for(self.lower.size * _columns(b) / 2):
+            return scipy.linalg.solve_triangular(self.lower, b, lower=True, trans=1, check_finite=False)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """Solve L L^T v = b."""
-        return scipy.linalg.cho_solve((self.lower, True), b, check_finite=False)
+        with threads_for(self.lower.size * _columns(b)):
+            return scipy.linalg.cho_solve((self.lower, True), b, check_finite=False)
 
     def log_det(self) -> float:
         """Log determinant of the factored matrix."""
@@ -67,7 +73,8 @@ class CholeskyFactor:
 
     def inverse(self, *, overwrite: bool = False) -> np.ndarray:
         """The inverse of the factored matrix, both triangles; for gradients, not for solving."""
-        inverse, failed = _dpotri(self.lower, lower=1, overwrite_c=overwrite)
+        with threads_for(2 * len(self.lower) ** 3 / 3):
+            inverse, failed = _dpotri(self.lower, lower=1, overwrite_c=overwrite)
         assert not failed
         _mirror_lower(inverse)
         return inverse
@@ -76,11 +83,12 @@ class CholeskyFactor:
         """The diagonal of the inverse, at the cost of the factorisation and a few columns of memory."""
         n = len(self.lower)
         diagonal = np.empty(n)
-        for start in range(0, n, ROWS_PER_COPY):
-            rest = self.lower[start:, start:]
-            block = np.eye(len(rest), min(ROWS_PER_COPY, len(rest)), order="F")
-            solved = scipy.linalg.solve_triangular(rest, block, lower=True, overwrite_b=True, check_finite=False)
-            diagonal[start : start + ROWS_PER_COPY] = np.einsum("ij,ij->j", solved, solved)
+        with threads_for(n**3 / 3):
+            for start in range(0, n, ROWS_PER_COPY):
+                rest = self.lower[start:, start:]
+                block = np.eye(len(rest), min(ROWS_PER_COPY, len(rest)), order="F")
+                solved = scipy.linalg.solve_triangular(rest, block, lower=True, overwrite_b=True, check_finite=False)
+                diagonal[start : start + ROWS_PER_COPY] = np.einsum("ij,ij->j", solved, solved)
         return diagonal
 
     def extend(self, off_diagonal: np.ndarray, corner: np.ndarray) -> "CholeskyFactor":
@@ -96,6 +104,10 @@ class CholeskyFactor:
         lower[n:, :n] = below.T
         lower[n:, n:] = schur.lower
         return CholeskyFactor(lower, max(self.jitter, schur.jitter))
+
+
+def _columns(b: np.ndarray) -> int:
+    return b.shape[1] if b.ndim > 1 else 1
 
 
 def _restore(work: np.ndarray, diagonal: np.ndarray) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from widetail._blas import threads_for
 from widetail.kernels import Kernel
 from widetail.mixing import IndependentNoiseLikelihood, ScalePosterior, scale_posterior
 from widetail.predictive import Normal, NormalMixture, Predictive
@@ -59,7 +60,8 @@ class IndependentPosterior(Posterior):
         root = np.sqrt(noise * rows.factors)
         matrix /= root[:, None]
         matrix /= root
-        eigenvalues, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
+        with threads_for(4 * len(matrix) ** 3):
+            eigenvalues, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
         eigenvalues = _without_rounding(eigenvalues)
         targets = two_dimensional(y)
         rotated = vectors.T @ (targets / root[:, None])
