@@ -10,7 +10,7 @@ from typing import Any
 FEW_OPERATIONS = 3e8
 
 
-def threads_for(operations: float) -> contextlib.AbstractContextManager[Any]:
+def threads_for(operations: int | float) -> contextlib.AbstractContextManager[Any]:
     """A context in which few operations are done by one thread, and many by as many as there are.
 
     Args:
