@@ -1,7 +1,17 @@
 import argparse
 import sys
 
-from benchmarks import agreement, imports, inference, kernels, memory, programs, sparse, uci  # noqa: F401 (they register)
+from benchmarks import (  # noqa: F401 (they register)
+    agreement,
+    images,
+    imports,
+    inference,
+    kernels,
+    memory,
+    programs,
+    sparse,
+    uci,
+)
 from benchmarks._registry import BENCHMARKS
 from benchmarks._report import Table, save
 
