@@ -43,14 +43,14 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
         max_iterations: of each stage of training (see `sparse.train`).
         tolerance: training ends when an iteration gains less than this, in nats per row.
-        early_stopping: whether to hold out rows and keep the iterate with the best log score of them. Rows that are held
-            out for `scale` and `open_share` only are trained on in the end.
+        early_stopping: whether to hold out rows and keep the iterate with the best log score of them. Rows that are
+            held out for `scale` and `open_share` only are trained on in the end.
         validation_fraction: share of rows that are held out, for any of these; with fewer than 100 of them the scale
             follows the bound, and all of the open variance is kept.
         patience: of early stopping.
         optimiser: "natural", natural gradients on cached features; "adam", Adam for everything, through the kernel.
-        train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam (with
-            natural gradients afterwards, unless the optimiser is "adam").
+        train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam
+            (with natural gradients afterwards, unless the optimiser is "adam").
         epochs, learning_rate, batch_size: of Adam.
         cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
             rows; None keeps them in memory.

@@ -70,8 +70,8 @@ class NormalMixture(Predictive):
         allowed = (loc,) if law else (loc, loc[:2])
         if len(loc) not in (2, 3) or weights != (loc[0], *law) or dispersion not in allowed:
             raise ValueError(
-                f"NormalMixture: log_weights, loc and dispersion must have shapes (J,), (J, m[, D]) and (J, m[, D]), or "
-                f"(J, D), (J, m, D) and (J, m, D), got {weights}, {loc} and {dispersion}; put the nodes first."
+                f"NormalMixture: log_weights, loc and dispersion must have shapes (J,), (J, m[, D]) and (J, m[, D]), "
+                f"or (J, D), (J, m, D) and (J, m, D), got {weights}, {loc} and {dispersion}; put the nodes first."
             )
 
     @property

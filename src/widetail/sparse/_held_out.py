@@ -1,9 +1,9 @@
 """What the bound cannot choose, chosen by the log score of rows that were held out.
 
-The bound charges the variance that inducing inputs leave open at every row, in proportion to the scale. Where they leave
-much of it open, the scale with the largest bound is smaller than the one that predicts best. Two remedies: a model
-without that variance (of the span of the inducing inputs alone, whose own bound has a scale that predicts well), or a
-larger scale than the bound would have.
+The bound charges the variance that inducing inputs leave open at every row, in proportion to the scale. Where they
+leave much of it open, the scale with the largest bound is smaller than the one that predicts best. Two remedies: a
+model without that variance (of the span of the inducing inputs alone, whose own bound has a scale that predicts well),
+or a larger scale than the bound would have.
 """
 
 import dataclasses
@@ -23,6 +23,7 @@ FACTOR = 4.0  # between the scales that are tried
 MOST_TRIED = 10  # to either side
 ROUGH = 1e-4  # nats per row: what training of a candidate is worth
 CLEARLY = 2.0  # standard errors of a difference
+NOTICEABLE = 1e-3  # nats per row
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,8 +63,8 @@ def choose_open_share(
 ) -> HeldOutChoice:
     """With the variance that inducing inputs leave open, unless the model without it has a clearly better log score.
 
-    "Clearly" is by two standard errors of the difference, row by row: what is open is what a model does not know, and
-    rows like those of the training data cannot tell what that is worth elsewhere.
+    "Clearly" is by two standard errors of the difference, row by row, and by a thousandth of a nat. What is open is
+    what a model does not know, and rows like those of the training data cannot tell what that is worth elsewhere.
 
     Args:
         rows: to train on, in random order, with all of the residual variance.
@@ -83,7 +84,7 @@ def choose_open_share(
     weights = held_out.counts.astype(np.float64)
     mean = float(np.average(gain, weights=weights))
     error = math.sqrt(np.average((gain - mean) ** 2, weights=weights) / weights.sum())
-    share = 0.0 if mean > CLEARLY * error else 1.0
+    share = 0.0 if mean > max(CLEARLY * error, NOTICEABLE) else 1.0
     tried = [
         (share, 1 / fit.q.law.mean_precision, float(np.average(scores, weights=weights)))
         for share, (fit, scores) in found.items()
@@ -105,9 +106,9 @@ def choose_scale(
 ) -> HeldOutChoice:
     """The scale with the best log score of held-out rows.
 
-    The search begins where the bound is largest and goes up in factors of four while the score rises (down, if the first
-    step up lowers it); a parabola through the best three, in the logarithm, gives the last digits. At every scale the
-    means, the covariances and the width of the law are those with the largest bound.
+    The search begins where the bound is largest and goes up in factors of four while the score rises (down, if the
+    first step up lowers it); a parabola through the best three, in the logarithm, gives the last digits. At every scale
+    the means, the covariances and the width of the law are those with the largest bound.
 
     Args:
         rows, held_out, likelihood, q, checkpoint: as in `choose_open_share`.
@@ -161,7 +162,7 @@ def _peak(steps: np.ndarray, scores: np.ndarray, best: int) -> float:
     return float(steps[best] + np.clip(shift, -0.5, 0.5))
 
 
-def _part(checkpoint: str | Path | None, *labels: float) -> Path | None:
+def _part(checkpoint: str | Path | None, *labels: float | int) -> Path | None:
     """The file of one candidate, next to that of the run."""
     if checkpoint is None:
         return None

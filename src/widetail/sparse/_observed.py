@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from widetail.sparse.likelihoods._base import Likelihood
 
 DRAWS = 4096
-VALUES_AT_ONCE = 4096
+VALUES_AT_ONCE = 1024
 
 
 class Observed(Predictive):

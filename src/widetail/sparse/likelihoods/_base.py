@@ -16,6 +16,8 @@ from widetail.sparse._observed import Integrated, Observed
 
 # Nodes of the quadrature over one latent value: 1e-9 for a logistic function under a standard deviation of 3.
 HERMITE_NODES = 32
+# Equally spaced nodes of the predictive density of y, up to so many standard deviations of f.
+PREDICTIVE_NODES, FARTHEST_NODE = 513, 7.0
 # Keeps the root of a variance differentiable where a row is known exactly.
 SMALLEST_VARIANCE = 1e-12
 
@@ -103,18 +105,23 @@ class Likelihood(eqx.Module):
         Args:
             mean, variance, y, scales, weights, draws: as in `expectations`.
         """
-        nodes, own_weights = _hermite(mean.dtype)
         variance = jnp.maximum(variance, SMALLEST_VARIANCE)
 
-        def given(scale: Any, z: Any) -> Any:
-            deviation = jnp.sqrt(scale * variance)
-            if self.couples_outputs:
-                log_p = self.log_prob(mean[:, None] + deviation[:, None] * z, jnp.expand_dims(y, 1), scale)
-                return jax.nn.logsumexp(log_p, axis=1) - math.log(z.shape[1])
-            log_p = self.log_prob(mean[..., None] + deviation[..., None] * nodes, y[..., None], scale)
-            return jnp.sum(jax.nn.logsumexp(log_p, axis=-1, b=own_weights), axis=-1)
+        def by_draws(scale: Any, z: Any) -> Any:
+            f = mean[:, None] + jnp.sqrt(scale * variance)[:, None] * z
+            log_p = self.log_prob(f, jnp.expand_dims(y, 1), scale)
+            return jax.nn.logsumexp(log_p, axis=1) - math.log(z.shape[1])
 
-        return jax.nn.logsumexp(jax.vmap(given)(scales, draws), axis=0, b=weights[:, None])
+        # densities may be narrow in f, and equal steps see them where few nodes of Gauss would not
+        nodes = jnp.linspace(-FARTHEST_NODE, FARTHEST_NODE, PREDICTIVE_NODES, dtype=mean.dtype)
+        log_weights = jax.nn.log_softmax(-0.5 * nodes**2)
+
+        def by_nodes(scale: Any) -> Any:
+            f = mean[..., None] + jnp.sqrt(scale * variance)[..., None] * nodes
+            return jnp.sum(jax.nn.logsumexp(self.log_prob(f, y[..., None], scale) + log_weights, axis=-1), axis=-1)
+
+        per_scale = jax.vmap(by_draws)(scales, draws) if self.couples_outputs else jax.lax.map(by_nodes, scales)
+        return jax.nn.logsumexp(per_scale, axis=0, b=weights[:, None])
 
     def expectations(self, mean: Any, variance: Any, y: Any, scales: Any, weights: Any, draws: Any) -> Expectations:
         """Expectations over f and over the scale.

@@ -44,6 +44,13 @@ class Gaussian(Likelihood):
     def expected_log_prob(self, mean, variance, y, scale, draws):
         return jnp.sum(self.log_prob(mean, y, scale) - 0.5 * scale * variance / self.variance(scale, mean.dtype), -1)
 
+    def log_predictive(self, mean, variance, y, scales, weights, draws):
+        def given(scale: Any) -> Any:
+            total = scale * variance + self.variance(scale, mean.dtype)
+            return -0.5 * jnp.sum((y - mean) ** 2 / total + jnp.log(total) + math.log(2 * math.pi), axis=-1)
+
+        return jax.nn.logsumexp(jax.vmap(given)(scales), axis=0, b=weights[:, None])
+
     def predictive(self, latent: Latent) -> Predictive:
         """A mixture of normal distributions, joint over points and outputs too."""
         return latent.with_noise(float(self.noise) * (latent.scales if self.scaled else 1.0))
