@@ -8,6 +8,12 @@ from benchmarks._process import Worker
 from benchmarks._registry import Result, benchmark
 
 MODELS = ("SVGP", "SVTP")
+CHOICE = {"images": "mnist", "inducing": 200, "rows": 10_000, "test_rows": 2000}
+CHOICES = (
+    ("all open variance, scale by the bound", {"open_share": 1.0}),
+    ("all open variance, scale by held-out rows", {"open_share": 1.0, "scale": "held_out"}),
+    ("no open variance, scale by the bound", {"open_share": 0.0}),
+)
 MINUTES, GIGABYTES = 20.0, 6.0
 
 
@@ -24,6 +30,23 @@ def mnist_1600() -> Iterator[Result]:
 @benchmark("fashion", "Fashion-MNIST, 60,000 training images, four convolutions, 400 inducing images")
 def fashion() -> Iterator[Result]:
     yield from _fits("fashion_mnist", 400, accuracy=0.880, nll=0.34)
+
+
+@benchmark("sparse-choices", "what held-out rows choose between: 10,000 images of MNIST, 200 inducing images")
+def choices() -> Iterator[Result]:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, options in CHOICES:
+            for model in MODELS:
+                with Worker("sparse_images") as worker:
+                    found = worker.ask("fit", model=model, cache=f"{folder}/features", **CHOICE, **options)
+                yield {
+                    "case": f"{model}, {name}",
+                    "accuracy %": round(100 * found["accuracy"], 2),
+                    "NLL": round(found["nll"], 4),
+                    "scale": found["scale"],
+                    "bound per row": round(found["bound"], 4),
+                    "CPU s": round(found["cpu"], 1),
+                }
 
 
 def _fits(images: str, inducing: int, *, accuracy: float, nll: float) -> Iterator[Result]:

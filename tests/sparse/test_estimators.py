@@ -170,7 +170,7 @@ def test_weights_are_repeated_rows():
     assert_allclose(weighted.predict(x), repeated.predict(x), atol=1e-4)
     assert_allclose(weighted.predict_dist(x).std, repeated.predict_dist(x).std, rtol=1e-3)
     assert_allclose(weighted.fit_.bound, repeated.fit_.bound, atol=1e-5)
-    with pytest.raises(ValueError, match="all of them are zero"):
+    with pytest.raises(ValueError, match="at least one non-zero"):
         weighted.fit(x, y, sample_weight=np.zeros(40))
 
 

@@ -31,8 +31,6 @@ def with_weights(x: np.ndarray, y: np.ndarray, sample_weight: Any) -> tuple[np.n
     """Rows of positive weight, and their weights."""
     weights = check_weights(sample_weight, x)
     is_there = weights > 0
-    if not np.any(is_there):
-        raise ValueError("sample_weight must be positive for some rows; all of them are zero.")
     return (x, y, weights) if np.all(is_there) else (x[is_there], y[is_there], weights[is_there])
 
 

@@ -132,7 +132,7 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
             raise ValueError(f"scale must be 'bound', 'held_out' or 'given'; got {self.scale!r}.")
         if self.optimiser not in OPTIMISERS:
             raise ValueError(f"optimiser must be 'natural' or 'adam'; got {self.optimiser!r}.")
-        is_share = isinstance(self.open_share, numbers.Real) and 0 <= self.open_share <= 1
+        is_share = isinstance(self.open_share, numbers.Real) and 0 <= float(self.open_share) <= 1
         if self.open_share != "held_out" and not is_share:
             raise ValueError(f"open_share must be 'held_out' or a number from 0 to 1; got {self.open_share!r}.")
         if self.net is not None and not isinstance(self.net, Kernel):

@@ -86,7 +86,7 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
     def _likelihood(self) -> Likelihood:
         if isinstance(self.likelihood, Likelihood) and not self.likelihood.couples_outputs:
             return self.likelihood
-        if self.likelihood not in LIKELIHOODS:
+        if not isinstance(self.likelihood, str) or self.likelihood not in LIKELIHOODS:
             raise ValueError(
                 f"likelihood must be 'gaussian', 'student_t', 'poisson', or a Likelihood with a target for every "
                 f"output; got {self.likelihood!r}."

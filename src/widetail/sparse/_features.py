@@ -57,11 +57,11 @@ class Whitening:
         """
         x = np.asarray(x, self.dtype)
         shape = (len(x), len(self.inducing))
-        if path is None:
+        about = None if path is None else Path(f"{path}.about")
+        identity = "" if path is None else fingerprint(self.factor, self.inducing, x)
+        if path is None or about is None:
             features = np.empty(shape, self.dtype)
         else:
-            about = Path(f"{path}.about")
-            identity = fingerprint(self.factor, self.inducing, x)
             kept = _read(Path(path), about, identity)
             if kept is not None:
                 return kept
@@ -79,7 +79,7 @@ class Whitening:
             features[here] = whitened
             report(min(start + ROWS_AT_ONCE, len(x)), len(x))
         residual = residual.astype(self.dtype)
-        if isinstance(features, np.memmap):
+        if about is not None and isinstance(features, np.memmap):
             features.flush()
             write_checkpoint(about, identity, residual, {})  # last: where it is, the features are whole
         return features, residual

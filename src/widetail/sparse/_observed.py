@@ -111,24 +111,18 @@ class Integrated(Predictive):
         repeats = math.prod(leading)
         if self.likelihood.couples_outputs:
             # one target for every point, of all latent values there
-            parts = [np.tile(part, (repeats, 1)) for part in (latent.mean, latent.variance)]
+            mean, variance = (np.tile(part, (repeats, 1)) for part in (latent.mean, latent.variance))
             targets = y.reshape(repeats * len(latent.mean), *y.shape[len(leading) + 1 :])
             is_whole = targets.ndim == 1 and np.all(targets == np.floor(targets))
             targets = targets.astype(np.int32) if is_whole else targets
         else:
-            parts = [np.tile(part.reshape(-1, 1), (repeats, 1)) for part in (latent.mean, latent.variance)]
+            mean, variance = (np.tile(part.reshape(-1, 1), (repeats, 1)) for part in (latent.mean, latent.variance))
             targets = y.reshape(-1, 1)
-        found = [
-            np.asarray(
-                _log_predictive(
-                    self.likelihood,
-                    *(part[start : start + VALUES_AT_ONCE] for part in (*parts, targets)),
-                    latent.scales,
-                    latent.weights,
-                )
-            )
-            for start in range(0, len(targets), VALUES_AT_ONCE)
-        ]
+        found = []
+        for start in range(0, len(targets), VALUES_AT_ONCE):
+            here = slice(start, start + VALUES_AT_ONCE)
+            parts = mean[here], variance[here], targets[here]
+            found.append(np.asarray(_log_predictive(self.likelihood, *parts, latent.scales, latent.weights)))
         return np.concatenate(found).reshape(y.shape)
 
     def _joint_log_prob(self, y: Any) -> Any:
