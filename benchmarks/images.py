@@ -14,7 +14,7 @@ CHOICES = (
     ("all open variance, scale by held-out rows", {"open_share": 1.0, "scale": "held_out"}),
     ("no open variance, scale by the bound", {"open_share": 0.0}),
 )
-MINUTES, GIGABYTES = 20.0, 6.0
+GIGABYTES = 6.0
 
 
 @benchmark("mnist", "MNIST, 60,000 training images, four convolutions, 400 inducing images")
@@ -41,11 +41,11 @@ def choices() -> Iterator[Result]:
                     found = worker.ask("fit", model=model, cache=f"{folder}/features", **CHOICE, **options)
                 yield {
                     "case": f"{model}, {name}",
-                    "accuracy %": round(100 * found["accuracy"], 2),
-                    "NLL": round(found["nll"], 4),
+                    "accuracy %": f"{100 * found['accuracy']:.2f}",
+                    "NLL": f"{found['nll']:.4f}",
                     "scale": found["scale"],
-                    "bound per row": round(found["bound"], 4),
-                    "CPU s": round(found["cpu"], 1),
+                    "bound per row": f"{found['bound']:.4f}",
+                    "CPU s": f"{found['cpu']:.0f}",
                 }
 
 
@@ -59,13 +59,13 @@ def _fits(images: str, inducing: int, *, accuracy: float, nll: float) -> Iterato
             is_reached = found["accuracy"] >= accuracy and found["nll"] <= nll and found["peak"] <= GIGABYTES * 1e9
             yield {
                 "case": f"{model}, {images}, {inducing} inducing{', features of the first' if number else ''}",
-                "accuracy %": round(100 * found["accuracy"], 2),
-                "NLL": round(found["nll"], 4),
+                "accuracy %": f"{100 * found['accuracy']:.2f}",
+                "NLL": f"{found['nll']:.4f}",
                 "scale": found["scale"],
                 "open share": found["open_share"],
-                "fit s": round(found["seconds"], 1),
-                "CPU s": round(found["cpu"], 1),
-                "peak GB": round(found["peak"] / 1e9, 2),
+                "fit s": f"{found['seconds']:.0f}",
+                "CPU s": f"{found['cpu']:.0f}",
+                "peak GB": f"{found['peak'] / 1e9:.2f}",
                 "to reach": f"{100 * accuracy:.1f} %, {nll}",
                 "reached": "yes" if is_reached else "NO",
             }

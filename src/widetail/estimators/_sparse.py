@@ -69,7 +69,7 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         prior: Any = None,
         inducing: Any = 400,
         random_state: int = 0,
-        selection: Any = "greedy",
+        selection: Any = "auto",
         learn: bool = True,
         learn_rows: int = 800,
         scale: Any = "bound",
@@ -180,8 +180,11 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         if np.ndim(self.inducing) > 0:
             chosen = self._given_inducing()
         else:
-            count = int(self.inducing)
-            chosen = choose_inducing(self.kernel_, x, count, self.selection, labels=labels, seed=self._seed)
+            count, method = int(self.inducing), self.selection
+            if method == "auto":
+                is_image = x.ndim > 2 and not isinstance(self.net, Program)
+                method = "kmeans" if is_image else "greedy"
+            chosen = choose_inducing(self.kernel_, x, count, method, labels=labels, seed=self._seed)
         precision = self.precision
         if precision == "auto":
             precision = "float64" if len(x) * len(chosen) <= MOST_DOUBLE_FEATURES else "float32"

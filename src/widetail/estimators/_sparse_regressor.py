@@ -54,7 +54,7 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         inducing: Any = 400,
         random_state: int = 0,
         likelihood: Any = "gaussian",
-        selection: Any = "greedy",
+        selection: Any = "auto",
         learn: bool = True,
         learn_rows: int = 800,
         scale: Any = "bound",
