@@ -182,7 +182,7 @@ def test_adam_from_the_estimator(options):
     y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=200)
     start = wt.SparseMixtureRegressor(**QUICK | {"inducing": 6, "selection": "balanced"}).fit(x, y)
     model = wt.SparseMixtureRegressor(
-        **QUICK | {"inducing": 6, "selection": "balanced"}, **options, epochs=60, batch_size=100, learning_rate=0.02
+        **QUICK | {"inducing": 6, "selection": "balanced"}, **options, epochs=300, batch_size=100, learning_rate=0.03
     ).fit(x, y)
     assert model.score(x, y) > 0.85
     moved = np.max(np.abs(model.model_.whitening.inducing - start.model_.whitening.inducing))

@@ -14,6 +14,7 @@ from widetail.sparse._probabilities import ClassProbabilities, class_probabiliti
 from widetail.sparse._rows import Rows, variances
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
+from widetail.sparse.likelihoods._base import SMALLEST_VARIANCE
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,7 +69,8 @@ class SparseModel:
         scales, weights = self.q.law.nodes()
         return Latent(
             mean=features @ self.q.mean.T,
-            variance=variances(rows, self.q).astype(np.float64),
+            # without what is open, nothing may be left where the kernel has forgotten all inducing inputs
+            variance=np.maximum(variances(rows, self.q).astype(np.float64), SMALLEST_VARIANCE),
             covariance=LazyMatrix(covariance),
             scales=scales,
             weights=weights,
