@@ -122,16 +122,15 @@ def test_estimators_choose(tmp_path):
     x = rng.uniform(-2.0, 2.0, (1500, 2))
     y = np.sin(3 * x[:, 0]) * np.sin(3 * x[:, 1]) > 0
     options = {"net": wt.kernels.RBF(0.5), "inducing": 25, "learn": False, "max_iterations": 10}
-    scores = {}
     for prior in (wt.PointMass(1.0), wt.InverseGamma(2.0, 2.0)):
         model = wt.SparseMixtureClassifier(prior=prior, **options).fit(x[:1200], y[:1200])
         assert model.choice_.open_share == model.model_.open_share == 0.0
         plain = wt.SparseMixtureClassifier(prior=prior, open_share=1.0, **options).fit(x[:1200], y[:1200])
         held = wt.SparseMixtureClassifier(prior=prior, open_share=1.0, scale="held_out", **options)
         held.fit(x[:1200], y[:1200])
-        scores[prior] = [fitted.log_score(x[1200:], y[1200:]) for fitted in (plain, held, model)]
-        assert scores[prior][0] < scores[prior][2]
-        assert scores[prior][0] <= scores[prior][1] + 0.01
+        scores = [fitted.log_score(x[1200:], y[1200:]) for fitted in (plain, held, model)]
+        assert scores[0] < scores[2]
+        assert scores[0] <= scores[1] + 0.01
         model.save(tmp_path / "model")
         assert np.array_equal(wt.load(tmp_path / "model").predict_proba(x), model.predict_proba(x))
         held.save(tmp_path / "held")

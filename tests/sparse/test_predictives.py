@@ -21,7 +21,8 @@ class Laplace(Likelihood):
     width: float = 0.3
 
     def log_prob(self, f, y, scale):
-        return -jnp.abs(y - f) / self.width - np.log(2 * self.width)
+        width = jnp.asarray(self.width, f.dtype)
+        return -jnp.abs(y - f) / width - jnp.log(2 * width)
 
     def sample(self, key, f, scale):
         return f + self.width * jax.random.laplace(key, f.shape, f.dtype)
