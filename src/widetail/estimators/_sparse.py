@@ -189,7 +189,13 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         if precision == "auto":
             precision = "float64" if len(x) * len(chosen) <= MOST_DOUBLE_FEATURES else "float32"
         q = Variational.at_prior(outputs, len(chosen), law_for(self._prior, learn=self.scale != "given"))
-        if self.optimiser == "adam" or self.train_inputs or self.train_kernel:
+        is_moving = self.train_inputs or self.train_kernel
+        if is_moving and self.optimiser == "natural":
+            # Adam is slow to find the posterior, and what moves with it would first move to make up for that
+            rows = Rows.of(*Whitening.of(self.kernel_, chosen, precision).features(x), y, counts)
+            near = train(rows, likelihood, q, tolerance=1e-4, max_iterations=self.max_iterations, seed=self._seed)
+            q, likelihood = near.q, near.likelihood
+        if self.optimiser == "adam" or is_moving:
             found = train_adam(
                 self.kernel_,
                 chosen,

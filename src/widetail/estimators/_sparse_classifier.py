@@ -52,7 +52,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         patience: of early stopping.
         optimiser: "natural", natural gradients on cached features; "adam", Adam for everything, through the kernel.
         train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam
-            (with natural gradients afterwards, unless the optimiser is "adam").
+            (with natural gradients before and after, unless the optimiser is "adam").
         epochs, learning_rate, batch_size: of Adam.
         cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
             rows; None keeps them in memory.
