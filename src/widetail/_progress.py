@@ -18,11 +18,18 @@ def reporter(progress: Progress, label: str) -> Callable[[int, int], None]:
     return lambda done, total: None
 
 
+def annotate(report: Callable[[int, int], None], note: str) -> None:
+    """Have a bar say more than how far it has come; a user's own function is not told."""
+    if isinstance(report, _Bar):
+        report.note = note
+
+
 class _Bar:
     """One line on standard error, redrawn a few times a second and wiped at the end."""
 
     def __init__(self, label: str):
         self.label = label
+        self.note = ""
         self.start = self.drawn = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
@@ -34,5 +41,5 @@ class _Bar:
             left = (now - self.start) / max(done, 1) * (total - done)
             filled = 30 * done // total
             bar = "#" * filled + "." * (30 - filled)
-            sys.stderr.write(f"\r\033[K{self.label} [{bar}] {done}/{total}, {left:.0f} s left")
+            sys.stderr.write(f"\r\033[K{self.label} [{bar}] {done}/{total}, {left:.0f} s left{self.note}")
         sys.stderr.flush()

@@ -15,6 +15,7 @@ SLOW = [
     "docs/reference/experiments.md",
     "docs/reference/finite.md",
     "docs/reference/programs.md",
+    "docs/tutorials/images.md",
     "docs/tutorials/priors.md",
     "docs/tutorials/programs.md",
     "docs/tutorials/scale_mixtures.md",

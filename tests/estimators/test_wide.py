@@ -7,7 +7,7 @@ import scipy.stats
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from tests.scikit_learn_checks import checks_of
 
 import widetail as wt
 from widetail import nn
@@ -17,7 +17,7 @@ from widetail.finite import DivergenceError
 QUICK = {"net": nn.mlp(1, "relu"), "members": 2, "width": 16, "max_epochs": 60, "batch_size": 64, "learning_rate": 0.05}
 
 
-# Of some fifty checks, each of which compiles a training step for shapes of its own, those that find most.
+MODELS = (wt.WideEnsembleClassifier(**QUICK), wt.WideEnsembleRegressor(**QUICK))
 QUICK_CHECKS = {
     "check_dict_unchanged",
     "check_estimators_nan_inf",
@@ -28,16 +28,8 @@ QUICK_CHECKS = {
 }
 
 
-def checks():
-    for model in (wt.WideEnsembleClassifier(**QUICK), wt.WideEnsembleRegressor(**QUICK)):
-        for estimator, check in estimator_checks_generator(model, mark="skip"):
-            name = getattr(check, "func", check).__name__
-            marks = [] if name in QUICK_CHECKS else [pytest.mark.slow]
-            yield pytest.param(estimator, check, marks=marks, id=f"{type(model).__name__}-{name}")
-
-
 @pytest.mark.usefixtures("as_users_call")
-@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+@pytest.mark.parametrize(("estimator", "check"), list(checks_of(MODELS, QUICK_CHECKS)))
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -8,14 +8,14 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from tests.scikit_learn_checks import checks_of
 
 import widetail as wt
-from widetail import nn, sparse
+from widetail import nn, programs, sparse
 
 QUICK = {"net": nn.mlp(1, "erf"), "inducing": 12, "learn": False, "max_iterations": 12}
 
-# Of some fifty checks, each of which compiles for shapes of its own, those that find most.
+MODELS = (wt.SparseMixtureClassifier(**QUICK), wt.SparseMixtureRegressor(**QUICK))
 QUICK_CHECKS = {
     "check_dict_unchanged",
     "check_estimators_unfitted",
@@ -26,16 +26,12 @@ QUICK_CHECKS = {
 }
 
 
-def checks():
-    for model in (wt.SparseMixtureClassifier(**QUICK), wt.SparseMixtureRegressor(**QUICK)):
-        for estimator, check in estimator_checks_generator(model, mark="skip"):
-            name = getattr(check, "func", check).__name__
-            marks = [] if name in QUICK_CHECKS else [pytest.mark.slow]
-            yield pytest.param(estimator, check, marks=marks, id=f"{type(model).__name__}-{name}")
+# Weights are repeated rows exactly in the bound, but repeated rows come in another random order.
+UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": "inducing inputs and draws depend on the order of rows"}
 
 
 @pytest.mark.usefixtures("as_users_call")
-@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+@pytest.mark.parametrize(("estimator", "check"), list(checks_of(MODELS, QUICK_CHECKS, UNEQUAL)))
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -162,6 +158,53 @@ def test_student_t_noise_shrugs_off_outliers():
     assert errors["student_t"] < 0.3 * errors["gaussian"]
 
 
+def test_weights_are_repeated_rows():
+    """To the tolerance of training: the inducing inputs are given, and rows come in another order."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (40, 1))
+    y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=40)
+    times = rng.integers(0, 4, 40)
+    options = QUICK | {"inducing": np.linspace(-2.0, 2.0, 8)[:, None], "max_iterations": 40, "tolerance": 1e-9}
+    weighted = wt.SparseMixtureRegressor(**options).fit(x, y, sample_weight=times)
+    repeated = wt.SparseMixtureRegressor(**options).fit(np.repeat(x, times, axis=0), np.repeat(y, times))
+    assert_allclose(weighted.predict(x), repeated.predict(x), atol=1e-4)
+    assert_allclose(weighted.predict_dist(x).std, repeated.predict_dist(x).std, rtol=1e-3)
+    assert_allclose(weighted.fit_.bound, repeated.fit_.bound, atol=1e-5)
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        weighted.fit(x, y, sample_weight=np.zeros(40))
+
+
+@pytest.mark.slow
+def test_adam_from_the_estimator():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (200, 1))
+    y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=200)
+    options = QUICK | {"inducing": 6, "selection": "balanced", "batch_size": 100, "max_iterations": 30}
+    fixed = wt.SparseMixtureRegressor(**options).fit(x, y)
+    moved = wt.SparseMixtureRegressor(**options, train_inputs=True, train_kernel=True, epochs=60).fit(x, y)
+    assert moved.fit_.bound > fixed.fit_.bound
+    assert np.max(np.abs(moved.model_.whitening.inducing - fixed.model_.whitening.inducing)) > 0.01
+    adam = wt.SparseMixtureRegressor(**options, optimiser="adam", epochs=300, learning_rate=0.03).fit(x, y)
+    assert np.array_equal(adam.model_.whitening.inducing, fixed.model_.whitening.inducing)
+    assert adam.fit_.bound < fixed.fit_.bound  # natural gradients are at the optimum
+    assert adam.score(x, y) > 0.7
+
+
+def test_sequences_of_programs_keep_their_axes():
+    rng = np.random.default_rng(0)
+    x = rng.normal([3.0, -100.0], [2.0, 50.0], size=(40, 3, 2))
+    model = wt.SparseMixtureClassifier(programs.rnn(fn=nn.Relu()), inducing=8, learn=False, max_iterations=4)
+    model.fit(x, x[:, :, 0].sum(axis=1) > 9.0)
+    assert model.input_shape_ == (3, 2)
+    assert_allclose(model.x_scaling_.shift, x.mean(axis=(0, 1)))
+    assert model.model_.whitening.inducing.shape == (8, 3, 2)
+    assert model.score(x, x[:, :, 0].sum(axis=1) > 9.0) > 0.8
+    packed = programs.pack([row[: 1 + number % 3] for number, row in enumerate(x)])
+    model = wt.SparseMixtureRegressor(programs.packed_rnn, inducing=6, learn=False, max_iterations=3)
+    model.fit(packed, x[:, 0, 0])
+    assert set(np.unique(model.model_.whitening.inducing[..., -1])) <= {0.0, 1.0}
+
+
 @pytest.mark.slow
 def test_pipelines_frames_images_and_given_inducing_inputs(table):
     x, y = table
@@ -195,7 +238,16 @@ def test_bad_targets_are_named(table):
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize(
     ("parameter", "value"),
-    [("inducing", 0), ("net", "mlp"), ("prior", 2.0), ("validation_fraction", 1.0), ("precision", "half")],
+    [
+        ("inducing", 0),
+        ("net", "mlp"),
+        ("prior", 2.0),
+        ("validation_fraction", 1.0),
+        ("precision", "half"),
+        ("scale", "best"),
+        ("open_share", 1.5),
+        ("optimiser", "sgd"),
+    ],
 )
 def test_bad_parameters_are_named(table, parameter, value):
     with pytest.raises(ValueError, match=parameter):

@@ -7,9 +7,18 @@ import pytest
 
 from widetail.experiments import sparse
 from widetail.experiments._registry import Results
+from widetail.priors import LogNormal
 
 SMALL = sparse.SparseConfig(
-    images=("digits",), seeds=1, rows=200, test_rows=100, inducing=30, depth=1, corruptions=(), trainings=("left_out",)
+    images=("digits",),
+    seeds=1,
+    rows=200,
+    test_rows=100,
+    inducing=30,
+    depth=1,
+    corruptions=(),
+    trainings=("left_out",),
+    other_priors=(LogNormal(0.0, 2.0),),
 )
 
 
@@ -20,13 +29,14 @@ def rows_of(config):
 @pytest.mark.slow
 def test_classes_left_out_and_the_report():
     rows = rows_of(SMALL)
-    assert [row["model"] for row in rows] == ["SVGP", "SVTP"]
+    assert [row["model"] for row in rows] == ["SVGP", "SVTP", str(LogNormal(0.0, 2.0))]
     for row in rows:
         assert 0.3 < row["accuracy"] < 0.75  # three of ten classes cannot be right
         assert 1.0 < row["nll"] < 10.0
         assert row["auroc"] > 0.6
     found = sparse.EXPERIMENT.findings(Results(SMALL, "quick", rows, lambda *key: {}))
     assert "SVTP minus SVGP" in found.sentences[1]
+    assert found.sections[-1].title == "How it depends on the prior"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from widetail.estimators._exact import ExactEstimator
+from widetail.estimators._inputs import check_weights
 from widetail.estimators._probabilities import best_temperature, probability_of_largest
 from widetail.predictive import Elliptical, Predictive
 
@@ -78,7 +79,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
             raise ValueError(f"probabilities must be 'softmax' or 'largest'; got {self.probabilities!r}.")
         x, y = self._inputs(X, y)
         check_classification_targets(y)
-        weights = self._weights(sample_weight, x)
+        weights = check_weights(sample_weight, x)
         seen = weights > 0
         self.classes_, labels = np.unique(y[seen], return_inverse=True)
         if len(self.classes_) < 2:

@@ -5,9 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widetail.estimators._architecture import default_networks
+from widetail.estimators._inputs import per_feature
 from widetail.estimators._scaling import Scaling
 from widetail.kernels import available_memory
 from widetail.learning import Choice, EvidenceFit, choose, fit_evidence
@@ -78,13 +79,6 @@ class ExactEstimator(BaseEstimator):
         networks = default_networks(features) if self.net is None else {"given": self.net}
         return {name: ScaleMixture(net, prior, self._noise()) for name, net in networks.items()}
 
-    def _weights(self, sample_weight: Any, x: np.ndarray) -> np.ndarray:
-        """Weights as counts: a row of weight w counts as w equal observations."""
-        weights = _check_sample_weight(sample_weight, x, dtype=np.float64)
-        if np.any(weights < 0):
-            raise ValueError(f"sample_weight must not be negative; the smallest is {weights.min()}.")
-        return weights
-
     def _learn_and_condition(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
         """Choose, learn and condition on standardised data; sets the attributes of a fitted estimator."""
         rows = np.flatnonzero(weights > 0)
@@ -116,13 +110,7 @@ class ExactEstimator(BaseEstimator):
 
     def _scaling(self, x: np.ndarray, counts: np.ndarray) -> Scaling:
         """One shift and factor per feature, for all positions of a sequence or pixels of an image alike."""
-        if not self.standardise:
-            return Scaling.identity(x.shape[-1])
-        positions = x[0].size // x.shape[-1]
-        scaling = Scaling.of(x.reshape(-1, x.shape[-1]), np.repeat(counts, positions))
-        if getattr(self.net, "masked", False):  # the last feature of a masked program is a flag
-            scaling.shift[-1], scaling.factor[-1] = 0.0, 1.0
-        return scaling
+        return per_feature(x, counts, self.net) if self.standardise else Scaling.identity(x.shape[-1])
 
     def _check_memory(self, n: int) -> None:
         arrays = 1.3 if self.noise == "scaled" or isinstance(self.noise, ScaledNoise) else 3.3

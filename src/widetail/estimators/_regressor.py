@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from widetail.estimators._exact import ExactEstimator
+from widetail.estimators._inputs import check_weights
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._tails import Tails
 from widetail.predictive import Predictive
@@ -91,7 +92,7 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         self._check_parameters()
         x, y = self._inputs(X, y, y_numeric=True, multi_output=True)
         y = y.astype(np.float64)
-        weights = self._weights(sample_weight, x)
+        weights = check_weights(sample_weight, x)
         columns = y.reshape(len(y), -1)
         seen = weights > 0
         scaling = Scaling.of(columns[seen], weights[seen]) if self.standardise else Scaling.identity(columns.shape[1])

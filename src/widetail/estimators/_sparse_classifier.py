@@ -7,6 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from widetail.estimators._inputs import with_weights
 from widetail.estimators._sparse import SparseEstimator
 from widetail.predictive import Predictive
 from widetail.sparse import ClassProbabilities
@@ -23,23 +24,40 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
 
     Args:
         net: a network of `widetail.nn` or a kernel; by default one is chosen by evidence for tables, and images
-            (n, height, width[, channels]) get four convolutions.
+            (n, height, width[, channels]) get four convolutions. A program takes sequences (n, time, features).
         prior: prior of the readout variance; InverseGamma(2, 2) by default. The value of a `PointMass` is learned by
-            empirical Bayes unless `learn_scale` is False.
+            empirical Bayes unless `scale` is "given".
         inducing: number of inducing inputs (at most as many as rows), or the inputs themselves, in the units of X.
         random_state: an integer seed; the same seed gives the same model.
-        selection: how to choose inducing inputs: "greedy", "kmeans" or "balanced" (see `sparse.choose_inducing`).
+        selection: how to choose inducing inputs: "greedy", "kmeans" or "balanced" (see `sparse.choose_inducing`);
+            "auto" is "kmeans" for images, whose held-out score is better with the centres of clusters, and "greedy"
+            for tables and sequences.
         learn: whether to learn the kernel's hyperparameters.
         learn_rows: rows of the subset from which they are learned (of images at most 200).
-        learn_scale: whether the value of a `PointMass` is learned.
-        standardise: whether to standardise inputs: per column of a table, all pixels of images alike.
+        scale: what the law of the scale follows: "bound", the evidence lower bound; "held_out", the log score of
+            held-out rows for its centre and the bound for its width (see `sparse.choose_scale`); "given", the value of
+            a `PointMass` (other priors follow the bound).
+        open_share: how much of the variance that inducing inputs leave open is part of the model, from 0 to 1;
+            "held_out" keeps it unless the log score of held-out rows is clearly better without (see
+            `sparse.choose_open_share`).
+        standardise: whether to standardise inputs: per column of a table or feature of a sequence, all pixels of images
+            alike.
         precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
         max_iterations: of each stage of training (see `sparse.train`).
         tolerance: training ends when an iteration gains less than this, in nats per row.
-        early_stopping: whether to hold out rows and keep the iterate that is best on them.
-        validation_fraction, patience: of early stopping.
-        cache: a file in which features are kept as a memory map; None keeps them in memory.
-        checkpoint: a file that is written after every iteration and resumed from.
+        early_stopping: whether to hold out rows and keep the iterate with the best log score of them. Rows that are
+            held out for `scale` and `open_share` only are trained on in the end.
+        validation_fraction: share of rows that are held out, for any of these; with fewer than 100 of them the scale
+            follows the bound, and all of the open variance is kept.
+        patience: of early stopping.
+        optimiser: "natural", natural gradients on cached features; "adam", Adam for everything, through the kernel.
+        train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam
+            (with natural gradients before and after, unless the optimiser is "adam").
+        epochs, learning_rate, batch_size: of Adam.
+        cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
+            rows; None keeps them in memory.
+        checkpoint: a file that is written after every iteration and resumed from (and, for what is chosen by held-out
+            rows, files with names that begin with it).
         verbose: whether to show progress bars.
 
     Attributes:
@@ -47,6 +65,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         kernel_: the kernel with learned hyperparameters.
         model_: the `sparse.SparseModel`.
         fit_: how training went, as a `sparse.SparseFit`; None in a loaded model.
+        choice_: what held-out rows said, as a `sparse.HeldOutChoice`; None where they were not asked.
 
     Example:
         >>> import numpy as np
@@ -59,19 +78,22 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any) -> "SparseMixtureClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> "SparseMixtureClassifier":
         """Learn the kernel, choose inducing inputs, train.
 
         Args:
             X: inputs, shape (n, d), or images (n, height, width[, channels]).
             y: labels, shape (n,), of any kind.
+            sample_weight: a row of weight w counts as w equal rows; shape (n,).
+            classes: all labels there are, when `y` may lack some of them; by default those of `y`.
         """
         self._check_parameters()
         x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, allow_nd=True))
         check_classification_targets(y)
-        return self._first_fit(x, y, np.unique(y))
+        x, y, counts = with_weights(x, y, sample_weight)
+        return self._first_fit(x, y, counts, np.unique(y if classes is None else np.asarray(classes)))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "SparseMixtureClassifier":
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SparseMixtureClassifier":
         """Learn from more rows, remembering those before as Gaussian factors.
 
         The first call learns the kernel and chooses inducing inputs from its rows, so let it have many; later calls
@@ -80,24 +102,26 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         Args:
             X, y: as in `fit`.
             classes: all labels that will ever come; needed in the first call.
+            sample_weight: as in `fit`.
         """
         self._check_parameters()
         is_first = not hasattr(self, "model_")
         checked = validate_data(self, X, y, dtype=np.float64, allow_nd=True, reset=is_first)
         x, y = (np.asarray(part) for part in checked)
         check_classification_targets(y)
+        x, y, counts = with_weights(x, y, sample_weight)
         if is_first:
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit: all labels that will come.")
-            return self._first_fit(x, y, np.unique(np.asarray(classes)))
+            return self._first_fit(x, y, counts, np.unique(np.asarray(classes)))
         if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_!r}; got {classes!r}.")
-        numbers = self._numbers(y)
-        order = np.random.default_rng(int(self.random_state)).permutation(len(x))
-        self._train(self.model_, self._more_inputs(x)[order], self._targets(numbers)[order])
+        self._train(self.model_, *self._shuffled(self._more_inputs(x), self._targets(self._numbers(y)), counts))
         return self
 
-    def _first_fit(self, x: np.ndarray, y: np.ndarray, classes: np.ndarray) -> "SparseMixtureClassifier":
+    def _first_fit(
+        self, x: np.ndarray, y: np.ndarray, counts: np.ndarray, classes: np.ndarray
+    ) -> "SparseMixtureClassifier":
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes; it has only one class, {classes[0]!r}.")
         self.classes_ = classes
@@ -105,7 +129,8 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         guide = np.eye(len(classes))[numbers] - 1 / len(classes)
         likelihood: Likelihood = Bernoulli() if len(classes) == 2 else Categorical(len(classes))
         outputs = 1 if len(classes) == 2 else len(classes)
-        self._fit_all(self._first_inputs(x), self._targets(numbers), guide, numbers, likelihood, outputs)
+        inputs = self._first_inputs(x, counts)
+        self._fit_all(inputs, self._targets(numbers), counts, guide, numbers, likelihood, outputs)
         return self
 
     def _numbers(self, y: np.ndarray) -> np.ndarray:
@@ -122,7 +147,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     def class_probabilities(self, X: Any) -> ClassProbabilities:
         """Probabilities, entropy and mutual information together, at the cost of one of them."""
         x = self._new_inputs(X)
-        return self.model_.class_probabilities(x, seed=int(self.random_state))
+        return self.model_.class_probabilities(x, seed=self._seed)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, integrated over latent functions and scale, shape (m, classes)."""

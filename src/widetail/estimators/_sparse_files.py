@@ -47,6 +47,7 @@ def sparse_parts(model: SparseEstimator) -> tuple[dict[str, np.ndarray], dict[st
         "dtype": fitted.whitening.dtype,
         "law": q.law.facts(),
         "likelihood": describe_likelihood(fitted.likelihood),
+        "open_share": float(fitted.open_share),
         "spill": float(fitted.sites.spill),
         "observations": float(fitted.sites.observations),
         "input_shape": list(model.input_shape_),
@@ -64,8 +65,9 @@ def rebuild_sparse(model: SparseEstimator, facts: dict[str, Any], tensors: dict[
     model.kernel_ = from_config(facts["kernel"])
     model.input_shape_ = tuple(facts["input_shape"])
     model.fit_ = None
-    law = law_for(model._prior, learn=model.learn_scale).restored(facts["law"])
+    model.choice_ = None
+    law = law_for(model._prior).restored(facts["law"])
     q = Variational.at_prior(outputs, count, law).with_mean(mean).with_precision(precision)
     whitening = Whitening(model.kernel_, inducing, factor, facts["dtype"])
     sites: Sites = sites_of(q, facts["spill"], facts["observations"])
-    model.model_ = SparseModel(whitening, q, restore_likelihood(facts["likelihood"]), sites)
+    model.model_ = SparseModel(whitening, q, restore_likelihood(facts["likelihood"]), sites, facts["open_share"])

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from widetail.estimators._inputs import with_weights
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._sparse import SparseEstimator
 from widetail.predictive import Predictive
@@ -20,16 +21,18 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
     """Regression with an infinitely wide network for data sets of any length, robust noise and counts included.
 
     Args:
-        net, prior, inducing, random_state, selection, learn, learn_rows, learn_scale, precision: as in
+        net, prior, inducing, random_state, selection, learn, learn_rows, scale, precision: as in
             `SparseMixtureClassifier`.
-        max_iterations, tolerance, early_stopping, validation_fraction, patience, cache, checkpoint, verbose: as there.
+        open_share: as there; all of it by default.
+        max_iterations, tolerance, early_stopping, validation_fraction, patience: as there.
+        optimiser, train_inputs, train_kernel, epochs, learning_rate, batch_size, cache, checkpoint, verbose: as there.
         likelihood: "gaussian" (noise inside of the scale), "student_t" (heavy tails point by point: outliers in y
             hardly move it), "poisson" (counts with mean exp(f), or softplus(f) unless the prior is a `PointMass`), or
-            one of these of `widetail.sparse`.
+            a likelihood of `widetail.sparse` or of your own.
         standardise: whether to standardise inputs, and targets unless they are counts.
 
     Attributes:
-        kernel_, model_, fit_: as in `SparseMixtureClassifier`.
+        kernel_, model_, fit_, choice_: as in `SparseMixtureClassifier`.
 
     Example:
         >>> import numpy as np
@@ -51,10 +54,11 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         inducing: Any = 400,
         random_state: int = 0,
         likelihood: Any = "gaussian",
-        selection: Any = "greedy",
+        selection: Any = "auto",
         learn: bool = True,
         learn_rows: int = 800,
-        learn_scale: bool = True,
+        scale: Any = "bound",
+        open_share: Any = 1.0,
         standardise: bool = True,
         precision: Any = "auto",
         max_iterations: int = 40,
@@ -62,23 +66,30 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int = 5,
+        optimiser: Any = "natural",
+        train_inputs: bool = False,
+        train_kernel: bool = False,
+        epochs: int = 10,
+        learning_rate: float = 0.01,
+        batch_size: int = 256,
         cache: str | None = None,
         checkpoint: str | None = None,
         verbose: bool = False,
     ):
         super().__init__(
-            net, prior, inducing, random_state, selection, learn, learn_rows, learn_scale, standardise, precision,
-            max_iterations, tolerance, early_stopping, validation_fraction, patience, cache, checkpoint, verbose,
+            net, prior, inducing, random_state, selection, learn, learn_rows, scale, open_share, standardise, precision,
+            max_iterations, tolerance, early_stopping, validation_fraction, patience, optimiser, train_inputs,
+            train_kernel, epochs, learning_rate, batch_size, cache, checkpoint, verbose,
         )  # fmt: skip
         self.likelihood = likelihood
 
     def _likelihood(self) -> Likelihood:
-        if isinstance(self.likelihood, (Gaussian, StudentT, Poisson)):
+        if isinstance(self.likelihood, Likelihood) and not self.likelihood.couples_outputs:
             return self.likelihood
-        if self.likelihood not in LIKELIHOODS:
+        if not isinstance(self.likelihood, str) or self.likelihood not in LIKELIHOODS:
             raise ValueError(
-                f"likelihood must be 'gaussian', 'student_t', 'poisson', or a Gaussian, StudentT or Poisson of "
-                f"widetail.sparse; got {self.likelihood!r}."
+                f"likelihood must be 'gaussian', 'student_t', 'poisson', or a Likelihood with a target for every "
+                f"output; got {self.likelihood!r}."
             )
         if self.likelihood == "poisson" and not isinstance(self._prior, PointMass):
             return Poisson("softplus")  # exp(f) has no expectation under a scale with heavy tails
@@ -89,32 +100,31 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
             return dataclasses.replace(likelihood, noise=noise)
         return likelihood
 
-    def fit(self, X: Any, y: Any) -> "SparseMixtureRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SparseMixtureRegressor":
         """Learn the kernel, choose inducing inputs, train.
 
         Args:
             X: inputs, shape (n, d), or images (n, height, width[, channels]).
             y: targets, shape (n,) or (n, outputs), in any units.
+            sample_weight: a row of weight w counts as w equal rows; shape (n,).
         """
         self._check_parameters()
-        x, y = self._checked(X, y, reset=True)
-        return self._first_fit(x, y)
+        return self._first_fit(*with_weights(*self._checked(X, y, reset=True), sample_weight))
 
-    def partial_fit(self, X: Any, y: Any) -> "SparseMixtureRegressor":
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SparseMixtureRegressor":
         """Learn from more rows, remembering those before as Gaussian factors.
 
         The first call learns the kernel, the scaling and the inducing inputs from its rows; later calls keep them.
         """
         self._check_parameters()
         is_first = not hasattr(self, "model_")
-        x, y = self._checked(X, y, reset=is_first)
+        x, y, counts = with_weights(*self._checked(X, y, reset=is_first), sample_weight)
         if is_first:
-            return self._first_fit(x, y)
+            return self._first_fit(x, y, counts)
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != len(self.y_scaling_.shift):
             raise ValueError(f"y must have {len(self.y_scaling_.shift)} outputs, as before; got {columns.shape[1]}.")
-        order = np.random.default_rng(int(self.random_state)).permutation(len(x))
-        self._train(self.model_, self._more_inputs(x)[order], self.y_scaling_.apply(columns)[order])
+        self._train(self.model_, *self._shuffled(self._more_inputs(x), self.y_scaling_.apply(columns), counts))
         return self
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -125,29 +135,27 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         self._likelihood().check_targets(y)
         return x, y
 
-    def _first_fit(self, x: np.ndarray, y: np.ndarray) -> "SparseMixtureRegressor":
+    def _first_fit(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> "SparseMixtureRegressor":
         columns = y.reshape(len(y), -1)
         self.is_vector_ = y.ndim == 1
         likelihood = self._likelihood()
-        has_units = self.standardise and not isinstance(likelihood, Poisson)
-        self.y_scaling_ = Scaling.of(columns) if has_units else Scaling.identity(columns.shape[1])
-        targets = self.y_scaling_.apply(columns)
-        guide = np.log1p(targets) - np.mean(np.log1p(targets)) if isinstance(likelihood, Poisson) else targets
-        self._fit_all(self._first_inputs(x), targets, guide, None, likelihood, columns.shape[1])
+        has_units = self.standardise and likelihood.has_units
+        self.y_scaling_ = Scaling.of(columns, counts) if has_units else Scaling.identity(columns.shape[1])
+        targets, inputs = self.y_scaling_.apply(columns), self._first_inputs(x, counts)
+        self._fit_all(inputs, targets, counts, likelihood.guide(targets), None, likelihood, columns.shape[1])
         return self
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
         x = self._new_inputs(X)
-        return self._in_units(self.model_.y(x))
+        return self._in_units(self.model_.y(x, is_vector=self.is_vector_))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The location of the predictive distribution; the mean of counts."""
+        """The location of the predictive distribution; its mean where y does not lie symmetrically around f."""
         x = self._new_inputs(X)
-        if isinstance(self._likelihood(), Poisson):
-            mean = np.asarray(self.model_.y(x).mean)
-        else:
-            mean = self.model_.latent(x)[0] * self.y_scaling_.factor + self.y_scaling_.shift
+        if not self.model_.likelihood.is_centred_at_f:
+            return np.asarray(self._in_units(self.model_.y(x, is_vector=self.is_vector_)).mean)
+        mean = self.model_.latent(x)[0] * self.y_scaling_.factor + self.y_scaling_.shift
         return mean[:, 0] if self.is_vector_ else mean
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -160,9 +168,7 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y, dtype=np.float64))))
 
     def _in_units(self, dist: Predictive) -> Predictive:
-        if self.is_vector_:
-            dist = self.model_.one_output(dist)
-        if isinstance(self._likelihood(), Poisson):
+        if not self.model_.likelihood.has_units:
             return dist
         shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
         return dist.rescale(shift[0], factor[0]) if self.is_vector_ else dist.rescale(shift, factor)

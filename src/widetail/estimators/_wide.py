@@ -2,15 +2,15 @@
 
 import numbers
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import jax
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widetail import nn
-from widetail.estimators._scaling import Scaling
+from widetail.estimators._inputs import StructuredInputs
 from widetail.finite import EnsembleFit, ScaledNetwork, fit_ensemble, member_outputs
 from widetail.finite._descent import Loss
 from widetail.finite._draws import check_count, draw_scales, split_key
@@ -31,18 +31,18 @@ def default_network(input_shape: tuple[int, ...]) -> Layer:
     return nn.Sequential(*layers, nn.Flatten())
 
 
-class WideEnsemble(BaseEstimator):
+class WideEnsemble(StructuredInputs, BaseEstimator):
     """Base of the ensembles of finite networks; not for direct use."""
 
     n_features_in_: int
     feature_names_in_: np.ndarray
-    x_scaling_: Scaling
-    input_shape_: tuple[int, ...]
     net_: Layer
     network_: ScaledNetwork
     scales_: np.ndarray
     parameters_: Any
     history_: EnsembleFit | None
+    _fitted_attribute: ClassVar[str] = "parameters_"
+    _input_dtype: ClassVar[Any] = np.float32
 
     def __init__(
         self,
@@ -130,22 +130,6 @@ class WideEnsemble(BaseEstimator):
             return np.zeros(0, np.int64)
         return np.sort(np.random.default_rng(int(self.random_state)).permutation(n)[:count])
 
-    def _first_inputs(self, x: np.ndarray) -> np.ndarray:
-        """Remember shape and scaling of the inputs; the inputs in standard units, float32."""
-        x = _as_images(x)
-        self.input_shape_ = x.shape[1:]
-        # images have one shift and one factor for all pixels, tables one per column
-        flat = x if x.ndim == 2 else x.reshape(-1, 1)
-        self.x_scaling_ = Scaling.of(flat) if self.standardise else Scaling.identity(flat.shape[1])
-        return self.x_scaling_.apply(x).astype(np.float32)
-
-    def _new_inputs(self, x: Any) -> np.ndarray:
-        check_is_fitted(self, "parameters_")
-        x = _as_images(np.asarray(validate_data(self, x, reset=False, dtype=np.float64, allow_nd=True)))
-        if x.shape[1:] != self.input_shape_:
-            raise ValueError(f"X must hold inputs of shape {self.input_shape_}, as in fit; got {x.shape[1:]}.")
-        return self.x_scaling_.apply(x).astype(np.float32)
-
     def _outputs(self, x: Any) -> np.ndarray:
         """Outputs of every member in standard units, shape (members, n, outputs)."""
         inputs = self._new_inputs(x)
@@ -165,8 +149,3 @@ class WideEnsemble(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
-
-
-def _as_images(x: np.ndarray) -> np.ndarray:
-    """Grey images (n, height, width) get their axis of channels."""
-    return x[..., None] if x.ndim == 3 else x

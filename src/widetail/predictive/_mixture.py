@@ -31,9 +31,9 @@ class NormalMixture(Predictive):
     Args:
         log_weights: logs of the probabilities, of shape (J,) or (J, D).
         loc: means, of shape (J, m) or (J, m, D).
-        dispersion: variances, of shape (J, m), or (J, m, D) where the outputs have nodes of their own.
+        dispersion: variances, of shape (J, m), or (J, m, D) where the outputs have variances or nodes of their own.
         matrix: function of the number j that returns $V_j$, of shape (m, m), or (D, m, m) where the outputs have
-            nodes of their own; only `joint_log_prob` and `sample` need it, one at a time.
+            variances of their own; only `joint_log_prob` and `sample` need it, one at a time.
         tail_index: of the law of the readout variance that the nodes stand for: with 1 or less there is no
             variance, with 1/2 or less no mean.
 
@@ -67,10 +67,11 @@ class NormalMixture(Predictive):
     def _check_shapes(self) -> None:
         weights, loc, dispersion = self.log_weights.shape, self.loc.shape, self.dispersion.shape
         law = loc[2:] if len(weights) == 2 else ()
-        if len(loc) not in (2, 3) or weights != (loc[0], *law) or dispersion != (*loc[:2], *law):
+        allowed = (loc,) if law else (loc, loc[:2])
+        if len(loc) not in (2, 3) or weights != (loc[0], *law) or dispersion not in allowed:
             raise ValueError(
-                f"NormalMixture: log_weights, loc and dispersion must have shapes (J,), (J, m[, D]) and (J, m), or "
-                f"(J, D), (J, m, D) and (J, m, D), got {weights}, {loc} and {dispersion}; put the nodes first."
+                f"NormalMixture: log_weights, loc and dispersion must have shapes (J,), (J, m[, D]) and (J, m[, D]), "
+                f"or (J, D), (J, m, D) and (J, m, D), got {weights}, {loc} and {dispersion}; put the nodes first."
             )
 
     @property

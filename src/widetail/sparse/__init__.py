@@ -4,7 +4,11 @@ from widetail.sparse._adam import AdamFit as AdamFit
 from widetail.sparse._adam import train_adam as train_adam
 from widetail.sparse._counts import CountMixture as CountMixture
 from widetail.sparse._features import Whitening as Whitening
+from widetail.sparse._held_out import HeldOutChoice as HeldOutChoice
+from widetail.sparse._held_out import choose_open_share as choose_open_share
+from widetail.sparse._held_out import choose_scale as choose_scale
 from widetail.sparse._inducing import choose_inducing as choose_inducing
+from widetail.sparse._latent import Latent as Latent
 from widetail.sparse._model import SparseModel as SparseModel
 from widetail.sparse._natural import Ascent as Ascent
 from widetail.sparse._natural import Sites as Sites

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from widetail._progress import Progress, reporter
+from widetail._progress import Progress, annotate, reporter
 from widetail.finite._descent import DivergenceError
 from widetail.kernels import Kernel
 from widetail.learning._parameters import Parameters
@@ -50,6 +50,7 @@ def train_adam(
     likelihood: Likelihood,
     q: Variational,
     *,
+    counts: Any = None,
     train_inputs: bool = False,
     train_kernel: bool = False,
     learning_rate: float = 0.01,
@@ -70,6 +71,7 @@ def train_adam(
         y: targets of the likelihood.
         likelihood: where its learnable parameters start.
         q: where the posterior starts.
+        counts: how often each row was observed, shape (n,); once by default.
         train_inputs, train_kernel: what is trained besides the posterior, the likelihood and the law of the scale.
         learning_rate: of Adam, for means, Cholesky factors, logarithms of parameters, and inducing inputs.
         batch_size: rows per step.
@@ -84,6 +86,7 @@ def train_adam(
     y = np.asarray(y)
     dtype = x.dtype
     y = y.astype(np.int32) if np.issubdtype(y.dtype, np.integer) else y.astype(dtype)
+    counts = np.ones(len(x), dtype) if counts is None else np.asarray(counts, dtype)
     problem = _Problem(kernel, likelihood, q.law, len(x), train_kernel)
     fixed = {} if train_inputs else {"inducing": np.asarray(inducing, dtype)}
     parameters = problem.start(q) | ({"inducing": np.asarray(inducing, np.float64)} if train_inputs else {})
@@ -99,8 +102,8 @@ def train_adam(
         state = optimiser.init(parameters)
 
         @jax.jit
-        def step(parameters: Any, state: Any, x: Any, y: Any) -> Any:
-            loss, gradient = jax.value_and_grad(lambda p: -problem.bound(p | fixed, x, y))(parameters)
+        def step(parameters: Any, state: Any, x: Any, y: Any, counts: Any) -> Any:
+            loss, gradient = jax.value_and_grad(lambda p: -problem.bound(p | fixed, x, y, counts))(parameters)
             updates, state = optimiser.update(gradient, state, parameters)
             return optax.apply_updates(parameters, updates), state, -loss
 
@@ -111,13 +114,14 @@ def train_adam(
             for number in range(per_epoch):
                 report(epoch * per_epoch + number, epochs * per_epoch)
                 rows = order[number * size : (number + 1) * size]
-                parameters, state, bound = step(parameters, state, x[rows], y[rows])
+                parameters, state, bound = step(parameters, state, x[rows], y[rows], counts[rows])
                 found.append(float(bound))
             if not np.all(np.isfinite(found)):
                 raise DivergenceError(
                     f"The bound is not finite in epoch {epoch + 1}; try a learning_rate below {learning_rate}."
                 )
-            bounds.append(float(np.mean(found)) / len(x))
+            bounds.append(float(np.mean(found)) / float(np.sum(counts, dtype=np.float64)))
+            annotate(report, f"; bound {bounds[-1]:.4f}")
         report(epochs * per_epoch, epochs * per_epoch)
         final = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), parameters)
     return AdamFit(
@@ -179,7 +183,7 @@ class _Problem:
         q = Variational(final["mean"], factor, factor, _law_of(self.law, final["law"]))
         return q.with_precision(np.swapaxes(inverse, 1, 2) @ inverse)
 
-    def bound(self, parameters: dict[str, Any], x: Any, y: Any) -> Any:
+    def bound(self, parameters: dict[str, Any], x: Any, y: Any, counts: Any) -> Any:
         """An estimate of the bound from one minibatch."""
         mean, inducing = parameters["mean"], parameters["inducing"]
         dtype = mean.dtype
@@ -208,7 +212,7 @@ class _Problem:
         per_node = jax.vmap(lambda scale, z: likelihood.expected_log_prob(features @ mean.T, variance, y, scale, z))(
             scales, z
         )
-        expected = jnp.sum(weights @ per_node) * (self.rows / len(x))
+        expected = jnp.sum((weights @ per_node) * counts) * (self.rows / len(x))
         spread = jnp.sum(root**2) - 2 * jnp.sum(parameters["log_diagonal"]) - mean.size
         return expected - 0.5 * (mean_precision * jnp.sum(mean**2) + spread) - divergence
 
@@ -228,18 +232,23 @@ def _law_parameters(law: ScaleLaw) -> dict[str, Any]:
     if isinstance(law, PointScale):
         return {"log_value": np.log(law.value)} if law.learn else {}
     if isinstance(law, InverseGammaScale):
-        return {"log_a": np.log(law.a), "log_b": np.log(law.b)}
+        return {"log_a": np.log(law.a)} | ({} if law.is_held else {"log_b": np.log(law.b)})
     assert isinstance(law, GridScale)
-    return {"logits": np.log(np.maximum(law.weights, 1e-30))}
+    return {} if law.is_held else {"logits": np.log(np.maximum(law.weights, 1e-30))}
 
 
 def _law_of(law: ScaleLaw, parameters: dict[str, Any]) -> ScaleLaw:
     if isinstance(law, PointScale):
-        return law.restored({"value": np.exp(parameters["log_value"])}) if law.learn else law
+        return PointScale(float(np.exp(parameters["log_value"])), learn=True) if law.learn else law
     if isinstance(law, InverseGammaScale):
-        return law.restored({"a": np.exp(parameters["log_a"]), "b": np.exp(parameters["log_b"])})
+        a = float(np.exp(parameters["log_a"]))
+        b = a / law.mean_precision if law.is_held else float(np.exp(parameters["log_b"]))
+        return dataclasses.replace(law, a=a, b=b)
+    assert isinstance(law, GridScale)
+    if law.is_held:
+        return law
     logits = parameters["logits"] - np.max(parameters["logits"])
-    return law.restored({"weights": np.exp(logits) / np.sum(np.exp(logits))})
+    return dataclasses.replace(law, weights=np.exp(logits) / np.sum(np.exp(logits)))
 
 
 def _law_terms(law: ScaleLaw, parameters: dict[str, Any], dtype: Any) -> tuple[Any, Any, Any, Any]:
@@ -248,7 +257,8 @@ def _law_terms(law: ScaleLaw, parameters: dict[str, Any], dtype: Any) -> tuple[A
         scale = jnp.exp(parameters["log_value"]) if law.learn else jnp.asarray(law.value, dtype)
         return scale[None], jnp.ones(1, dtype), 1 / scale, jnp.zeros((), dtype)
     if isinstance(law, InverseGammaScale):
-        a, b = jnp.exp(parameters["log_a"]), jnp.exp(parameters["log_b"])
+        a = jnp.exp(parameters["log_a"])
+        b = a / law.mean_precision if law.is_held else jnp.exp(parameters["log_b"])
         # the nodes stand still while their weights carry the derivatives
         width = 6 * jax.lax.rsqrt(jax.lax.stop_gradient(a))
         centre = jax.lax.stop_gradient(jnp.log(b / a))
@@ -260,7 +270,9 @@ def _law_terms(law: ScaleLaw, parameters: dict[str, Any], dtype: Any) -> tuple[A
         return jnp.exp(t), weights, a / b, divergence
     assert isinstance(law, GridScale)
     scales = jnp.asarray(np.exp(law.log_scales), dtype)
-    log_weights = jax.nn.log_softmax(parameters["logits"])
+    # a law on a grid that is held keeps its weights: their constraint has no simple coordinates
+    logits = parameters.get("logits", np.log(np.maximum(law.weights, 1e-30)))
+    log_weights = jax.nn.log_softmax(jnp.asarray(logits, dtype))
     weights = jnp.exp(log_weights)
     divergence = jnp.sum(weights * (log_weights - jnp.asarray(np.maximum(law.log_prior, -1e4), dtype)))
     return scales, weights, jnp.sum(weights / scales), divergence

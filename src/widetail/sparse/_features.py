@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from widetail._progress import Progress, reporter
+from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
 from widetail.kernels import Kernel
 from widetail.process._cholesky import CholeskyFactor
 
@@ -49,14 +50,22 @@ class Whitening:
 
         Args:
             x: inputs, rows first.
-            path: a file to keep the features in; the result is then a memory map.
+            path: a file to keep the features in; the result is then a memory map. Features of the same kernel, inducing
+                inputs and rows that are there already are read, not computed; a file next to it, `path` with ".about"
+                added, says whose they are.
             progress: True for a bar on a terminal, or a function of (rows done, rows in all).
         """
         x = np.asarray(x, self.dtype)
         shape = (len(x), len(self.inducing))
-        if path is None:
+        about = None if path is None else Path(f"{path}.about")
+        identity = "" if path is None else fingerprint(self.factor, self.inducing, x)
+        if path is None or about is None:
             features = np.empty(shape, self.dtype)
         else:
+            kept = _read(Path(path), about, identity)
+            if kept is not None:
+                return kept
+            about.unlink(missing_ok=True)
             features = np.lib.format.open_memmap(path, mode="w+", dtype=self.dtype, shape=shape)
         inducing = self.inducing.astype(self.dtype)
         report = reporter(progress, "features")
@@ -69,4 +78,20 @@ class Whitening:
             residual[here] = np.maximum(diagonal - np.sum(whitened**2, axis=1), 0.0)
             features[here] = whitened
             report(min(start + ROWS_AT_ONCE, len(x)), len(x))
-        return features, residual.astype(self.dtype)
+        residual = residual.astype(self.dtype)
+        if about is not None and isinstance(features, np.memmap):
+            features.flush()
+            write_checkpoint(about, identity, residual, {})  # last: where it is, the features are whole
+        return features, residual
+
+
+def _read(path: Path, about: Path, identity: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Features and residual variances of a file, if they are those that are asked for."""
+    if not path.exists() or not about.exists():
+        return None
+    features = np.lib.format.open_memmap(path, mode="r")
+    try:
+        residual, _ = read_checkpoint(about, identity, np.empty(len(features), features.dtype))
+    except ValueError:  # of other rows, another kernel, or damaged
+        return None
+    return features, residual

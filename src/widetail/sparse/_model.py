@@ -5,18 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from widetail.predictive import NormalMixture, Predictive
-from widetail.priors import InverseGamma, PointMass
-from widetail.sparse._counts import CountMixture
+from widetail.predictive import Predictive
+from widetail.predictive._matrix import LazyMatrix
 from widetail.sparse._features import Whitening
+from widetail.sparse._latent import Latent
 from widetail.sparse._natural import Sites
 from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
 from widetail.sparse._rows import Rows, variances
-from widetail.sparse._scale import InverseGammaScale, PointScale
 from widetail.sparse._variational import Variational
-from widetail.sparse.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Poisson, StudentT
-
-HERMITE_NODES = 24
+from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
+from widetail.sparse.likelihoods._base import SMALLEST_VARIANCE
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,18 +26,20 @@ class SparseModel:
         q: variational posterior.
         likelihood: with its learned parameters.
         sites: what is remembered of the rows.
+        open_share: how much of the variance that inducing inputs leave open belongs to the model: 1 for all of it, 0
+            for the model of their span alone.
     """
 
     whitening: Whitening
     q: Variational
     likelihood: Likelihood
     sites: Sites
+    open_share: float = 1.0
 
     def latent(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean, and variance given a unit scale, of the latent values, shape (m, outputs), float64."""
-        features, residual = self.whitening.features(x)
-        rows = Rows.of(features, residual, np.zeros(len(features)))
-        return features.astype(np.float64) @ self.q.mean.T, variances(rows, self.q).astype(np.float64)
+        found = self.posterior(x)
+        return found.mean, found.variance
 
     def class_probabilities(self, x: Any, *, seed: int = 0) -> ClassProbabilities:
         """Probabilities of classes and what they are made of."""
@@ -47,52 +47,41 @@ class SparseModel:
             raise TypeError(f"class probabilities need Bernoulli or Categorical; the model has {self.likelihood!r}.")
         return class_probabilities(*self.latent(x), self.q.law, seed=seed)
 
+    def posterior(self, x: Any, *, is_vector: bool = False) -> Latent:
+        """The posterior of the latent values at m points, joint if need be.
+
+        Args:
+            x: inputs, rows first.
+            is_vector: whether targets have no axis of outputs.
+        """
+        features, residual = self.whitening.features(x)
+        rows = Rows.of(features, residual * self.open_share, np.zeros(len(features)))
+        features = features.astype(np.float64)
+
+        def covariance() -> np.ndarray:
+            projected = np.einsum("nm,ckm->cnk", features, self.q.root)
+            explained = projected @ np.swapaxes(projected, 1, 2)
+            if not self.open_share:
+                return explained
+            matrix = np.asarray(self.whitening.kernel.kernel(np.asarray(x, np.float64), get="nngp").nngp)
+            return explained + self.open_share * (matrix - features @ features.T)
+
+        scales, weights = self.q.law.nodes()
+        return Latent(
+            mean=features @ self.q.mean.T,
+            # without what is open, nothing may be left where the kernel has forgotten all inducing inputs
+            variance=np.maximum(variances(rows, self.q).astype(np.float64), SMALLEST_VARIANCE),
+            covariance=LazyMatrix(covariance),
+            scales=scales,
+            weights=weights,
+            tail_index=self.q.law.tail_index,
+            is_vector=is_vector,
+        )
+
     def f(self, x: Any) -> Predictive:
         """The predictive distribution of the latent functions, shape (m, outputs)."""
-        mean, variance = self.latent(x)
-        scales, weights = self.q.law.nodes()
-        return self._mixture(mean, scales[:, None, None] * variance, weights, self._tail_index())
+        return self.posterior(x).with_noise(0.0)
 
-    def y(self, x: Any) -> Predictive:
-        """The predictive distribution of targets that are numbers, shape (m, outputs)."""
-        mean, variance = self.latent(x)
-        scales, weights = self.q.law.nodes()
-        spread = scales[:, None, None] * variance
-        if isinstance(self.likelihood, Gaussian):
-            noise = float(self.likelihood.noise) * (scales[:, None, None] if self.likelihood.scaled else 1.0)
-            return self._mixture(mean, spread + noise, weights, self._tail_index())
-        if isinstance(self.likelihood, StudentT):
-            df = float(self.likelihood.df)
-            own_scales, own_weights = InverseGammaScale(0.5 * df, 0.5 * df, 1.0, 1.0).nodes()
-            noise = float(self.likelihood.noise) * own_scales
-            both = (spread[:, None] + noise[None, :, None, None]).reshape(-1, *mean.shape)
-            tail = min(self._tail_index(), 0.5 * df)
-            return self._mixture(mean, both, np.outer(weights, own_weights).ravel(), tail)
-        if isinstance(self.likelihood, Poisson):
-            nodes, own_weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
-            f = (mean + np.sqrt(spread)[:, None] * nodes[:, None, None]).reshape(-1, *mean.shape)
-            rates = np.exp(f) if self.likelihood.link == "exp" else np.logaddexp(f, 0.0)
-            return CountMixture(np.outer(weights, own_weights / own_weights.sum()).ravel(), rates)
-        raise TypeError(f"a predictive distribution of numbers is not defined for {self.likelihood!r}.")
-
-    @staticmethod
-    def one_output(dist: Predictive) -> Predictive:
-        """The distribution of a single output without its axis, shape (m,)."""
-        if isinstance(dist, CountMixture):
-            return CountMixture(dist.weights, dist.rates[..., 0])
-        assert isinstance(dist, NormalMixture)
-        parts = (dist.log_weights[:, 0], dist.loc[..., 0], dist.dispersion[..., 0])
-        return NormalMixture(*parts, None, dist.tail_index)
-
-    def _tail_index(self) -> float:
-        law = self.q.law
-        if isinstance(law, InverseGammaScale):
-            return float(np.asarray(InverseGamma(law.a, law.b).tail_index))
-        return float(np.asarray(PointMass(1.0).tail_index)) if isinstance(law, PointScale) else float("inf")
-
-    @staticmethod
-    def _mixture(mean: np.ndarray, dispersion: np.ndarray, weights: np.ndarray, tail_index: float) -> Predictive:
-        nodes = len(weights)
-        location = np.broadcast_to(mean, (nodes, *mean.shape))
-        log_weights = np.broadcast_to(np.log(np.maximum(weights, 1e-300))[:, None], (nodes, mean.shape[1]))
-        return NormalMixture(log_weights, location, dispersion, None, tail_index)
+    def y(self, x: Any, *, is_vector: bool = False) -> Predictive:
+        """The predictive distribution of targets, shape (m, outputs), or (m,) where `is_vector`."""
+        return self.likelihood.predictive(self.posterior(x, is_vector=is_vector))

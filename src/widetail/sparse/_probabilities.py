@@ -1,6 +1,7 @@
 """Class probabilities: softmax or sigmoid, integrated over the latent functions and the scale."""
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -51,8 +52,9 @@ def class_probabilities(
             filled = [_filled(part[rows].astype(np.float32), size) for part in (mean, variance)]
             found = _integrate(*filled, scales, table)
             parts.append([np.asarray(part)[: len(mean) - start] for part in found])
-    probabilities, expected_entropy = (np.concatenate(part) for part in zip(*parts, strict=True))
-    probabilities = probabilities.astype(np.float64)
+    log_probabilities, expected_entropy = (np.concatenate(part) for part in zip(*parts, strict=True))
+    # by way of logarithms: the probability of a class that is ruled out can be too small for single precision
+    probabilities = np.exp(log_probabilities.astype(np.float64))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     entropy = -np.sum(probabilities * np.log(np.maximum(probabilities, 1e-300)), axis=1)
     return ClassProbabilities(probabilities, entropy, np.maximum(entropy - expected_entropy, 0.0))
@@ -80,5 +82,5 @@ def _integrate(mean: Any, variance: Any, scales: Any, table: Any) -> Any:
     if mean.shape[1] == 1:  # the logit of the second of two classes
         f = jnp.concatenate([jnp.zeros_like(f), f], axis=-1)
     log_p = jax.nn.log_softmax(f, axis=-1)
-    p = jnp.exp(log_p)
-    return jnp.mean(p, axis=1), jnp.mean(-jnp.sum(p * log_p, axis=-1), axis=1)
+    expected_entropy = jnp.mean(-jnp.sum(jnp.exp(log_p) * log_p, axis=-1), axis=1)
+    return jax.nn.logsumexp(log_p, axis=1) - math.log(log_p.shape[1]), expected_entropy

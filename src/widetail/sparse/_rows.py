@@ -20,6 +20,7 @@ from widetail.sparse.likelihoods import Likelihood
 
 CHUNK = 2048
 DRAWS = 16
+SCORE_DRAWS = 256
 TABLES = 32  # rows take turns, so that the errors of few draws average out over rows
 
 
@@ -53,6 +54,14 @@ class Rows:
     def first(self, count: int) -> "Rows":
         """The first rows."""
         return Rows(self.features[:count], self.residual[:count], self.y[:count], self.counts[:count])
+
+    def after(self, count: int) -> "Rows":
+        """All but the first rows."""
+        return Rows(self.features[count:], self.residual[count:], self.y[count:], self.counts[count:])
+
+    def with_open_share(self, share: float) -> "Rows":
+        """With a part of the residual variance, or none of it."""
+        return dataclasses.replace(self, residual=self.residual * self.residual.dtype.type(share))
 
     @property
     def observations(self) -> float:
@@ -176,6 +185,24 @@ def values(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likel
     return value
 
 
+def log_scores(
+    rows: Rows, q: Variational, likelihood: Likelihood, seed: int = 0, draws: int = SCORE_DRAWS
+) -> np.ndarray:
+    """Log predictive density of every row, integrated over f and over the scale, shape (n,); higher is better."""
+    nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype, draws)
+    parameters, mean = _as(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
+    found = np.empty(len(rows))
+    with jax.enable_x64(True):
+        for here, (features, y, _, var) in rows.chunks(variances(rows, q)):
+            found[here] = np.asarray(_log_scores(parameters, features, y, var, mean, nodes))[: here.stop - here.start]
+    return found
+
+
+def log_score(rows: Rows, q: Variational, likelihood: Likelihood, seed: int = 0) -> float:
+    """The mean of `log_scores`."""
+    return float(np.average(log_scores(rows, q, likelihood, seed), weights=rows.counts))
+
+
 def values_at(
     rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, scales: np.ndarray, table: np.ndarray
 ) -> np.ndarray:
@@ -247,6 +274,12 @@ def _value_and_slope(
 @jax.jit
 def _values(likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, mean: Any, nodes: Nodes) -> Any:
     return _expectations(likelihood, features, y, var, mean, nodes).value * counts
+
+
+@jax.jit
+def _log_scores(likelihood: Likelihood, features: Any, y: Any, var: Any, mean: Any, nodes: Nodes) -> Any:
+    draws = _draws(nodes, len(features))
+    return likelihood.log_predictive(features @ mean.T, var, y, nodes.scales, nodes.weights, draws)
 
 
 @jax.jit

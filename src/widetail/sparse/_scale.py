@@ -67,6 +67,23 @@ class ScaleLaw(abc.ABC):
     def restored(self, facts: dict[str, Any]) -> "ScaleLaw":
         """This law with other numbers."""
 
+    @abc.abstractmethod
+    def held_at(self, scale: float) -> "ScaleLaw":
+        """A law of the same family whose expectation of one over the scale is 1 / `scale`, now and in what comes of it.
+
+        `improved` then maximises the bound among such laws: the data still say how wide the law is.
+        """
+
+    @property
+    def tail_index(self) -> float:
+        """Moments of the scale below this order are finite."""
+        return float("inf")
+
+    @property
+    def log_limits(self) -> tuple[float, float]:
+        """Logarithms between which the law can be held."""
+        return -np.inf, np.inf
+
     def strata(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Scales of equal probability, the middles of `count` strata: one for each draw of f."""
         return self.quantile((np.arange(count) + 0.5) / count), np.full(count, 1 / count)
@@ -135,25 +152,33 @@ class PointScale(ScaleLaw):
         )
         return dataclasses.replace(self, value=float(np.exp(found.x)))
 
+    def held_at(self, scale: float) -> "PointScale":
+        return PointScale(float(scale), learn=False)
+
     def facts(self) -> dict[str, Any]:
-        return {"value": self.value}
+        return {"value": self.value, "learn": self.learn}
 
     def restored(self, facts: dict[str, Any]) -> "PointScale":
-        return dataclasses.replace(self, value=float(facts["value"]))
+        return PointScale(float(facts["value"]), bool(facts["learn"]))
 
 
 @dataclasses.dataclass(frozen=True)
 class InverseGammaScale(ScaleLaw):
-    """InverseGamma(a, b), with a prior of the same family."""
+    """InverseGamma(a, b), with a prior of the same family; `is_held` where b / a is not to change."""
 
     a: float
     b: float
     prior_a: float
     prior_b: float
+    is_held: bool = False
 
     @property
     def mean_precision(self) -> float:
         return self.a / self.b
+
+    @property
+    def tail_index(self) -> float:
+        return self.a
 
     @property
     def log_range(self) -> tuple[float, float]:
@@ -190,18 +215,22 @@ class InverseGammaScale(ScaleLaw):
             method="L-BFGS-B",
             bounds=[
                 (start[0] - LARGEST_STEP, start[0] + LARGEST_STEP),
-                (start[1] - LARGEST_STEP, start[1] + LARGEST_STEP),
+                (start[1], start[1]) if self.is_held else (start[1] - LARGEST_STEP, start[1] + LARGEST_STEP),
             ],
             options={"ftol": 1e-12, "gtol": 1e-9},
         )
         better = at(found.x)
         return better if better.objective(fit, quad) > self.objective(fit, quad) else self
 
+    def held_at(self, scale: float) -> "InverseGammaScale":
+        return dataclasses.replace(self, b=self.a * float(scale), is_held=True)
+
     def facts(self) -> dict[str, Any]:
-        return {"a": self.a, "b": self.b}
+        return {"a": self.a, "b": self.b, "is_held": self.is_held}
 
     def restored(self, facts: dict[str, Any]) -> "InverseGammaScale":
-        return dataclasses.replace(self, a=float(facts["a"]), b=float(facts["b"]))
+        numbers = {name: float(facts[name]) for name in ("a", "b")}
+        return dataclasses.replace(self, **numbers, is_held=bool(facts["is_held"]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -212,11 +241,13 @@ class GridScale(ScaleLaw):
         log_scales: the grid, shape (nodes,).
         log_prior: logs of the prior's probabilities.
         weights: probabilities.
+        is_held: whether the expectation of one over the scale is not to change.
     """
 
     log_scales: np.ndarray
     log_prior: np.ndarray
     weights: np.ndarray
+    is_held: bool = False
 
     @classmethod
     def of(cls, prior: ScalePrior) -> "GridScale":
@@ -258,18 +289,52 @@ class GridScale(ScaleLaw):
         near = (self.log_scales >= low - LARGEST_STEP) & (self.log_scales <= high + LARGEST_STEP)
         t = self.log_scales[near]
         log_weights = self.log_prior[near] + fit(t) - 0.5 * quad * np.exp(-t)
+        if self.is_held:
+            log_weights = _tilted(log_weights, t, self.mean_precision)
         weights = np.zeros_like(self.weights)
         weights[near] = np.exp(log_weights - scipy.special.logsumexp(log_weights))
         return dataclasses.replace(self, weights=_without_negligible(weights))
 
+    @property
+    def log_limits(self) -> tuple[float, float]:
+        # as far inside of the grid as a law has width
+        return float(self.log_scales[0]) + LARGEST_STEP, float(self.log_scales[-1]) - LARGEST_STEP
+
+    def held_at(self, scale: float) -> "GridScale":
+        """A bump of the logarithm at first; `improved` gives it its shape."""
+        low, high = np.exp(self.log_limits)
+        if not low < scale < high:
+            raise ValueError(f"scale must lie within the grid of the prior, from {low:.3g} to {high:.3g}; got {scale}.")
+        t = self.log_scales
+        weights = np.exp(_tilted(-2.0 * (t - np.log(scale)) ** 2, t, 1 / float(scale)))
+        return dataclasses.replace(self, weights=_without_negligible(weights), is_held=True)
+
     def facts(self) -> dict[str, Any]:
-        return {"weights": self.weights.tolist()}
+        return {"weights": self.weights.tolist(), "is_held": self.is_held}
 
     def restored(self, facts: dict[str, Any]) -> "GridScale":
         weights = np.asarray(facts["weights"], float)
         if weights.shape != self.weights.shape:
             raise ValueError("the law of the scale is of another grid")
-        return dataclasses.replace(self, weights=weights)
+        return dataclasses.replace(self, weights=weights, is_held=bool(facts["is_held"]))
+
+
+def _tilted(log_weights: np.ndarray, t: np.ndarray, mean_precision: float) -> np.ndarray:
+    """Log weights with a multiple of exp(-t) added, so that exp(-t) has this expectation: the nearest such law."""
+    unit = np.exp(-t) / mean_precision  # its expectation is to be 1
+
+    def excess(multiple: float) -> float:
+        weights = log_weights + multiple * unit
+        return float(np.exp(weights - scipy.special.logsumexp(weights)) @ unit) - 1
+
+    width = 1.0
+    while excess(-width) > 0 or excess(width) < 0:
+        width *= 4
+        if width > 1e12:
+            raise ValueError("the grid of the scale has no law with the expectation that is asked for")
+    found: Any = scipy.optimize.brentq(excess, -width, width, xtol=1e-12)
+    log_weights = log_weights + found * unit
+    return log_weights - scipy.special.logsumexp(log_weights)
 
 
 def _without_negligible(weights: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from widetail._progress import Progress, reporter
+from widetail._progress import Progress, annotate, reporter
 from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._natural import Ascent, Sites
@@ -65,6 +65,7 @@ def train(
     max_iterations: int = 40,
     tolerance: float = 1e-5,
     seed: int = 0,
+    from_few: bool = True,
     validate: Validate | None = None,
     patience: int = 5,
     checkpoint: str | Path | None = None,
@@ -84,6 +85,7 @@ def train(
         max_iterations: of each stage.
         tolerance: a stage ends when an iteration gains less than this, in nats per row.
         seed: of the draws of f.
+        from_few: whether the first iterations see few rows; not worth it from a good start.
         validate: log score of held-out rows; the best iterate of the last stage is kept, and training ends after
             `patience` iterations without a better one.
         patience: see `validate`.
@@ -92,7 +94,7 @@ def train(
     """
     began = time.monotonic()
     sites = Sites.none(*q.mean.shape) if sites is None else sites
-    run = _Run(rows, sites, seed, learn_likelihood, tolerance, max_iterations, validate, patience)
+    run = _Run(rows, sites, seed, learn_likelihood, tolerance, max_iterations, from_few, validate, patience)
     path = None if checkpoint is None else Path(checkpoint)
     identity = "" if path is None else _identity(rows, likelihood, q, sites, run)
     state = _State.start(q, likelihood)
@@ -103,6 +105,7 @@ def train(
     while state.stage < len(run.stages):
         report(min(len(state.bounds), most - 1), most)
         state = run.iterate(state)
+        annotate(report, _note(state.bounds[-1], state.scores))
         if path is not None:
             state.write(path, identity)
     report(most, most)
@@ -178,6 +181,7 @@ class _Run:
     learn_likelihood: bool
     tolerance: float
     max_iterations: int
+    from_few: bool
     validate: Validate | None
     patience: int
 
@@ -186,7 +190,8 @@ class _Run:
         """Numbers of rows."""
         sizes = [len(self.rows)]
         # what is remembered of earlier rows is a better start than a few of these
-        while not self.sites.observations and sizes[0] > GROWTH * FIRST_STAGE_PER_POINT * self.rows.features.shape[1]:
+        is_gradual = self.from_few and not self.sites.observations
+        while is_gradual and sizes[0] > GROWTH * FIRST_STAGE_PER_POINT * self.rows.features.shape[1]:
             sizes.insert(0, sizes[0] // GROWTH)
         return sizes
 
@@ -235,6 +240,11 @@ class _Run:
         )
 
 
+def _note(bound: float, scores: list[float]) -> str:
+    """What the bar says of the last iteration, in nats per row."""
+    return f"; bound {bound:.4f}" + (f", validation {scores[-1]:.4f}" if scores else "")
+
+
 def likelihood_facts(likelihood: Likelihood) -> dict[str, float]:
     """The learnable numbers of a likelihood."""
     return {name: float(getattr(likelihood, name)) for name in likelihood.learnable}
@@ -249,5 +259,5 @@ def _identity(rows: Rows, likelihood: Likelihood, q: Variational, sites: Sites, 
     return fingerprint(
         np.asarray(rows.features), rows.residual, rows.y, rows.counts, likelihood, q.mean, q.precision, q.law.facts(),
         np.asarray(sites.precision), run.seed, run.learn_likelihood, run.tolerance, run.max_iterations, run.patience,
-        run.validate is None,
+        run.from_few, run.validate is None,
     )  # fmt: skip

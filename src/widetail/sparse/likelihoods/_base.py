@@ -1,6 +1,7 @@
 """What every likelihood can do, and the expectations that variational inference needs of it."""
 
 import abc
+import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -9,8 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from widetail.predictive import Predictive
+from widetail.sparse._latent import Latent
+from widetail.sparse._observed import Integrated, Observed
+
 # Nodes of the quadrature over one latent value: 1e-9 for a logistic function under a standard deviation of 3.
 HERMITE_NODES = 32
+# Equally spaced nodes of the predictive density of y, up to so many standard deviations of f.
+PREDICTIVE_NODES, FARTHEST_NODE = 513, 7.0
 # Keeps the root of a variance differentiable where a row is known exactly.
 SMALLEST_VARIANCE = 1e-12
 
@@ -34,7 +41,8 @@ class Likelihood(eqx.Module):
     """The law of a target given its latent values f and the scale of the draw.
 
     A new likelihood gives `log_prob`, elementwise, and `sample`; expectations then come by Gauss-Hermite quadrature and
-    their derivatives by differentiation. Override `expected_log_prob` where there is a closed form.
+    their derivatives by differentiation, the predictive distribution of y by quadrature and draws. Override
+    `expected_log_prob` and `predictive` where there is a closed form.
     Parameters named in `learnable` are positive and are learned by empirical Bayes.
 
     Example:
@@ -52,6 +60,10 @@ class Likelihood(eqx.Module):
     learnable: ClassVar[tuple[str, ...]] = ()
     couples_outputs: ClassVar[bool] = False
     """Whether a target depends on all outputs together, so that expectations are taken by draws of f."""
+    has_units: ClassVar[bool] = True
+    """Whether y may be shifted and rescaled; False for counts and classes."""
+    is_centred_at_f: ClassVar[bool] = False
+    """Whether y lies symmetrically around f, so that the location of f is that of y even where y has no mean."""
 
     @abc.abstractmethod
     def log_prob(self, f: Any, y: Any, scale: Any) -> Any:
@@ -60,6 +72,14 @@ class Likelihood(eqx.Module):
     @abc.abstractmethod
     def sample(self, key: PRNGKeyArray, f: Any, scale: Any) -> Any:
         """A draw of y for every f."""
+
+    def predictive(self, latent: Latent) -> Predictive:
+        """The predictive distribution of targets whose latent values have the posterior `latent`."""
+        return Observed(latent, self, Integrated(latent, self))
+
+    def guide(self, y: np.ndarray) -> np.ndarray:
+        """Targets for the Gaussian evidence by which a kernel is learned: y on the scale of f, roughly."""
+        return y
 
     def check_targets(self, y: np.ndarray) -> None:
         """Raise a ValueError that names y when it cannot come from this likelihood."""
@@ -76,6 +96,32 @@ class Likelihood(eqx.Module):
         nodes, weights = _hermite(mean.dtype)
         f = mean[..., None] + jnp.sqrt(scale * variance)[..., None] * nodes
         return jnp.sum(self.log_prob(f, y[..., None], scale) @ weights, axis=-1)
+
+    def log_predictive(self, mean: Any, variance: Any, y: Any, scales: Any, weights: Any, draws: Any) -> Any:
+        """Log density of the targets of a row, integrated over f and over the scale, shape (rows,).
+
+        Outputs of a row share the scale.
+
+        Args:
+            mean, variance, y, scales, weights, draws: as in `expectations`.
+        """
+        variance = jnp.maximum(variance, SMALLEST_VARIANCE)
+
+        def by_draws(scale: Any, z: Any) -> Any:
+            f = mean[:, None] + jnp.sqrt(scale * variance)[:, None] * z
+            log_p = self.log_prob(f, jnp.expand_dims(y, 1), scale)
+            return jax.nn.logsumexp(log_p, axis=1) - math.log(z.shape[1])
+
+        # densities may be narrow in f, and equal steps see them where few nodes of Gauss would not
+        nodes = jnp.linspace(-FARTHEST_NODE, FARTHEST_NODE, PREDICTIVE_NODES, dtype=mean.dtype)
+        log_weights = jax.nn.log_softmax(-0.5 * nodes**2)
+
+        def by_nodes(scale: Any) -> Any:
+            f = mean[..., None] + jnp.sqrt(scale * variance)[..., None] * nodes
+            return jnp.sum(jax.nn.logsumexp(self.log_prob(f, y[..., None], scale) + log_weights, axis=-1), axis=-1)
+
+        per_scale = jax.vmap(by_draws)(scales, draws) if self.couples_outputs else jax.lax.map(by_nodes, scales)
+        return jax.nn.logsumexp(per_scale, axis=0, b=weights[:, None])
 
     def expectations(self, mean: Any, variance: Any, y: Any, scales: Any, weights: Any, draws: Any) -> Expectations:
         """Expectations over f and over the scale.

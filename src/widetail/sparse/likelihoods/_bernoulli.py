@@ -1,5 +1,7 @@
 """Two classes."""
 
+from typing import ClassVar
+
 import jax
 import numpy as np
 
@@ -8,6 +10,8 @@ from widetail.sparse.likelihoods._base import Likelihood
 
 class Bernoulli(Likelihood):
     """y is 1 with probability sigmoid(f), and 0 otherwise."""
+
+    has_units: ClassVar[bool] = False
 
     def log_prob(self, f, y, scale):
         return jax.nn.log_sigmoid((2 * y - 1) * f)

@@ -19,6 +19,7 @@ class Categorical(Likelihood):
 
     classes: int = eqx.field(static=True)
     couples_outputs: ClassVar[bool] = True
+    has_units: ClassVar[bool] = False
 
     def log_prob(self, f: Any, y: Any, scale: Any) -> Any:
         """Log probability of the classes y, shape (...), given f of shape (..., classes)."""

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from widetail._validation import as_parameter, check_variance
+from widetail.predictive import Predictive
+from widetail.sparse._latent import Latent
 from widetail.sparse.likelihoods._base import Likelihood
 
 
@@ -25,6 +27,7 @@ class Gaussian(Likelihood):
     noise: Any = eqx.field(default=0.1, converter=as_parameter)
     scaled: bool = eqx.field(default=True, static=True)
     learnable: ClassVar[tuple[str, ...]] = ("noise",)
+    is_centred_at_f: ClassVar[bool] = True
 
     def __check_init__(self):
         check_variance("noise", self.noise, positive=True)
@@ -40,6 +43,17 @@ class Gaussian(Likelihood):
 
     def expected_log_prob(self, mean, variance, y, scale, draws):
         return jnp.sum(self.log_prob(mean, y, scale) - 0.5 * scale * variance / self.variance(scale, mean.dtype), -1)
+
+    def log_predictive(self, mean, variance, y, scales, weights, draws):
+        def given(scale: Any) -> Any:
+            total = scale * variance + self.variance(scale, mean.dtype)
+            return -0.5 * jnp.sum((y - mean) ** 2 / total + jnp.log(total) + math.log(2 * math.pi), axis=-1)
+
+        return jax.nn.logsumexp(jax.vmap(given)(scales), axis=0, b=weights[:, None])
+
+    def predictive(self, latent: Latent) -> Predictive:
+        """A mixture of normal distributions, joint over points and outputs too."""
+        return latent.with_noise(float(self.noise) * (latent.scales if self.scaled else 1.0))
 
     def sample(self, key, f, scale):
         return f + jnp.sqrt(self.variance(scale, f.dtype)) * jax.random.normal(key, f.shape, f.dtype)

@@ -1,15 +1,21 @@
 """Counts."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.predictive import Predictive
+from widetail.sparse._counts import CountMixture
+from widetail.sparse._latent import Latent
+from widetail.sparse._observed import Observed
 from widetail.sparse.likelihoods._base import Likelihood
 
 Link = Literal["exp", "softplus"]
+
+PREDICTIVE_NODES = 24
 
 
 class Poisson(Likelihood):
@@ -21,6 +27,7 @@ class Poisson(Likelihood):
     """
 
     link: Link = eqx.field(default="exp", static=True)
+    has_units: ClassVar[bool] = False
 
     def __check_init__(self):
         if self.link not in ("exp", "softplus"):
@@ -43,6 +50,19 @@ class Poisson(Likelihood):
 
     def sample(self, key, f, scale):
         return jax.random.poisson(key, jnp.exp(self.log_rate(f))).astype(f.dtype)
+
+    def predictive(self, latent: Latent) -> Predictive:
+        """A mixture of Poisson distributions, by quadrature over f and the scale."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(PREDICTIVE_NODES)
+        f = (latent.mean + np.sqrt(latent.spread)[:, None] * nodes[:, None, None]).reshape(-1, *latent.mean.shape)
+        rates = np.exp(f) if self.link == "exp" else np.logaddexp(f, 0.0)
+        counts = CountMixture(np.outer(latent.weights, weights / weights.sum()).ravel(), latent.as_targets(rates))
+        return Observed(latent, self, counts)
+
+    def guide(self, y: np.ndarray) -> np.ndarray:
+        """Logarithms."""
+        logs = np.log1p(y)
+        return logs - np.mean(logs)
 
     def check_targets(self, y: np.ndarray) -> None:
         """Integers of at least zero."""

@@ -5,8 +5,13 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from widetail._validation import as_parameter, check_number, check_variance
+from widetail.predictive import Predictive
+from widetail.sparse._latent import Latent
+from widetail.sparse._observed import Observed
+from widetail.sparse._scale import InverseGammaScale
 from widetail.sparse.likelihoods._base import Likelihood
 
 
@@ -23,6 +28,7 @@ class StudentT(Likelihood):
     df: Any = eqx.field(default=4.0, converter=as_parameter)
     noise: Any = eqx.field(default=0.1, converter=as_parameter)
     learnable: ClassVar[tuple[str, ...]] = ("df", "noise")
+    is_centred_at_f: ClassVar[bool] = True
 
     def __check_init__(self):
         check_number("df", self.df, positive=True)
@@ -33,6 +39,15 @@ class StudentT(Likelihood):
         constant = jax.scipy.special.gammaln(0.5 * (df + 1)) - jax.scipy.special.gammaln(0.5 * df)
         constant = constant - 0.5 * jnp.log(df * noise * jnp.asarray(jnp.pi, f.dtype))
         return constant - 0.5 * (df + 1) * jnp.log1p((y - f) ** 2 / (df * noise))
+
+    def predictive(self, latent: Latent) -> Predictive:
+        """Noise is normal given a scale of its own: a mixture over both scales."""
+        df = float(self.df)
+        own_scales, own_weights = InverseGammaScale(0.5 * df, 0.5 * df, 1.0, 1.0).nodes()
+        noise = float(self.noise) * own_scales
+        dispersion = (latent.spread[:, None] + noise[None, :, None, None]).reshape(-1, *latent.mean.shape)
+        weights = np.outer(latent.weights, own_weights).ravel()
+        return Observed(latent, self, latent.mixture(dispersion, weights, min(latent.tail_index, 0.5 * df)))
 
     def sample(self, key, f, scale):
         df, noise = (jnp.asarray(value, f.dtype) for value in (self.df, self.noise))

@@ -1,0 +1,72 @@
+"""Sparse classifiers on images at full size: accuracy, log score, time and memory, SVGP and SVTP side by side."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+from benchmarks._process import Worker
+from benchmarks._registry import Result, benchmark
+
+MODELS = ("SVGP", "SVTP")
+CHOICE = {"images": "mnist", "inducing": 200, "rows": 10_000, "test_rows": 2000}
+CHOICES = (
+    ("all open variance, scale by the bound", {"open_share": 1.0}),
+    ("all open variance, scale by held-out rows", {"open_share": 1.0, "scale": "held_out"}),
+    ("no open variance, scale by the bound", {"open_share": 0.0}),
+)
+GIGABYTES = 6.0
+
+
+@benchmark("mnist", "MNIST, 60,000 training images, four convolutions, 400 inducing images")
+def mnist() -> Iterator[Result]:
+    yield from _fits("mnist", 400, accuracy=0.978, nll=0.085)
+
+
+@benchmark("mnist-1600", "MNIST as above, 1,600 inducing images")
+def mnist_1600() -> Iterator[Result]:
+    yield from _fits("mnist", 1600, accuracy=0.983, nll=0.060)
+
+
+@benchmark("fashion", "Fashion-MNIST, 60,000 training images, four convolutions, 400 inducing images")
+def fashion() -> Iterator[Result]:
+    yield from _fits("fashion_mnist", 400, accuracy=0.880, nll=0.34)
+
+
+@benchmark("sparse-choices", "what held-out rows choose between: 10,000 images of MNIST, 200 inducing images")
+def choices() -> Iterator[Result]:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, options in CHOICES:
+            for model in MODELS:
+                with Worker("sparse_images") as worker:
+                    found = worker.ask("fit", model=model, cache=f"{folder}/features", **CHOICE, **options)
+                yield {
+                    "case": f"{model}, {name}",
+                    "accuracy %": f"{100 * found['accuracy']:.2f}",
+                    "NLL": f"{found['nll']:.4f}",
+                    "scale": found["scale"],
+                    "bound per row": f"{found['bound']:.4f}",
+                    "CPU s": f"{found['cpu']:.0f}",
+                }
+
+
+def _fits(images: str, inducing: int, *, accuracy: float, nll: float) -> Iterator[Result]:
+    """One fit per model, each in a process of its own; the second finds the features of the first in a file."""
+    print(f"load average at the start: {os.getloadavg()[0]:.2f} (it should be near 0)")
+    with tempfile.TemporaryDirectory() as folder:
+        for number, model in enumerate(MODELS):
+            with Worker("sparse_images") as worker:
+                found = worker.ask("fit", images=images, inducing=inducing, model=model, cache=f"{folder}/features")
+            is_reached = found["accuracy"] >= accuracy and found["nll"] <= nll and found["peak"] <= GIGABYTES * 1e9
+            yield {
+                "case": f"{model}, {images}, {inducing} inducing{', features of the first' if number else ''}",
+                "accuracy %": f"{100 * found['accuracy']:.2f}",
+                "NLL": f"{found['nll']:.4f}",
+                "scale": found["scale"],
+                "open share": found["open_share"],
+                "fit s": f"{found['seconds']:.0f}",
+                "CPU s": f"{found['cpu']:.0f}",
+                "peak GB": f"{found['peak'] / 1e9:.2f}",
+                "to reach": f"{100 * accuracy:.1f} %, {nll}",
+                "reached": "yes" if is_reached else "NO",
+            }
+    print(f"load average at the end: {os.getloadavg()[0]:.2f}")

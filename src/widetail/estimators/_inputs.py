@@ -1,0 +1,78 @@
+"""Inputs of estimators that take tables, images and sequences: their shape and their units."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from widetail.estimators._scaling import Scaling
+from widetail.programs import Program
+
+
+def per_feature(x: np.ndarray, counts: np.ndarray | None, net: Any) -> Scaling:
+    """One shift and factor per feature, for all positions of a sequence or pixels of an image alike."""
+    positions = x[0].size // x.shape[-1]
+    weights = None if counts is None else np.repeat(counts, positions)
+    scaling = Scaling.of(x.reshape(-1, x.shape[-1]), weights)
+    if getattr(net, "masked", False):  # the last feature of a masked program is a flag
+        scaling.shift[-1], scaling.factor[-1] = 0.0, 1.0
+    return scaling
+
+
+def check_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
+    """Weights as counts: a row of weight w counts as w equal observations."""
+    weights = _check_sample_weight(sample_weight, x, dtype=np.float64)
+    if np.any(weights < 0):
+        raise ValueError(f"sample_weight must not be negative; the smallest is {weights.min()}.")
+    return weights
+
+
+def with_weights(x: np.ndarray, y: np.ndarray, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of positive weight, and their weights."""
+    weights = check_weights(sample_weight, x)
+    is_there = weights > 0
+    return (x, y, weights) if np.all(is_there) else (x[is_there], y[is_there], weights[is_there])
+
+
+class StructuredInputs:
+    """Remembers shape and scaling of the first inputs, and brings later ones into the same form.
+
+    Grey images (n, height, width) get their axis of channels, and all pixels one shift and factor. Sequences of a
+    program (n, time, features) stay as they are, with a shift and a factor per feature, as tables have them.
+    """
+
+    net: Any
+    standardise: bool
+    x_scaling_: Scaling
+    input_shape_: tuple[int, ...]
+    _fitted_attribute: ClassVar[str]
+    _input_dtype: ClassVar[Any] = np.float64
+
+    def _first_inputs(self, x: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+        """Remember shape and scaling of the inputs; the inputs in standard units."""
+        x = self._with_channels(x)
+        self.input_shape_ = x.shape[1:]
+        if x.ndim == 2 or isinstance(self.net, Program):
+            self.x_scaling_ = per_feature(x, counts, self.net) if self.standardise else Scaling.identity(x.shape[-1])
+        else:
+            weights = None if counts is None else np.repeat(counts, x[0].size)
+            self.x_scaling_ = Scaling.of(x.reshape(-1, 1), weights) if self.standardise else Scaling.identity(1)
+        return self._in_standard_units(x)
+
+    def _more_inputs(self, x: Any) -> np.ndarray:
+        """Inputs of another call, checked against the first ones, in standard units."""
+        x = self._with_channels(np.asarray(x))
+        if x.shape[1:] != self.input_shape_:
+            raise ValueError(f"X must hold inputs of shape {self.input_shape_}, as in fit; got {x.shape[1:]}.")
+        return self._in_standard_units(x)
+
+    def _new_inputs(self, x: Any) -> np.ndarray:
+        """Inputs to predict at, in standard units."""
+        check_is_fitted(self, self._fitted_attribute)
+        return self._more_inputs(validate_data(self, x, reset=False, dtype=np.float64, allow_nd=True))
+
+    def _with_channels(self, x: np.ndarray) -> np.ndarray:
+        return x[..., None] if x.ndim == 3 and not isinstance(self.net, Program) else x
+
+    def _in_standard_units(self, x: np.ndarray) -> np.ndarray:
+        return self.x_scaling_.apply(x).astype(self._input_dtype, copy=False)

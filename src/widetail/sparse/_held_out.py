@@ -1,0 +1,170 @@
+"""What the bound cannot choose, chosen by the log score of rows that were held out.
+
+The bound charges the variance that inducing inputs leave open at every row, in proportion to the scale. Where they
+leave much of it open, the scale with the largest bound is smaller than the one that predicts best. Two remedies: a
+model without that variance (of the span of the inducing inputs alone, whose own bound has a scale that predicts well),
+or a larger scale than the bound would have.
+"""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from widetail._progress import Progress, reporter
+from widetail.sparse._rows import Rows, log_score, log_scores
+from widetail.sparse._train import SparseFit, train
+from widetail.sparse._variational import Variational
+from widetail.sparse.likelihoods import Likelihood
+
+FACTOR = 4.0  # between the scales that are tried
+MOST_TRIED = 10  # to either side
+ROUGH = 1e-4  # nats per row: what training of a candidate is worth
+CLEARLY = 2.0  # standard errors of a difference
+NOTICEABLE = 1e-3  # nats per row
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HeldOutChoice:
+    """What was chosen, and what it was chosen from.
+
+    Attributes:
+        open_share: how much of the variance that inducing inputs leave open is part of the model.
+        scale: where to hold the law of the scale; None to let the bound say.
+        score: mean log predictive density of the held-out rows.
+        q: posterior on the rows that it was chosen with, a start for training.
+        likelihood: with the parameters that go with it.
+        tried: open share, scale and score of every candidate.
+    """
+
+    open_share: float
+    scale: float | None
+    score: float
+    q: Variational
+    likelihood: Likelihood
+    tried: list[tuple[float, float, float]]
+
+    @property
+    def start(self) -> Variational:
+        """Where training on all rows starts."""
+        return self.q if self.scale is None else self.q.with_law(self.q.law.held_at(self.scale))
+
+
+def choose_open_share(
+    rows: Rows,
+    held_out: Rows,
+    likelihood: Likelihood,
+    q: Variational,
+    *,
+    checkpoint: str | Path | None = None,
+    **options: Any,
+) -> HeldOutChoice:
+    """With the variance that inducing inputs leave open, unless the model without it has a clearly better log score.
+
+    "Clearly" is by two standard errors of the difference, row by row, and by a thousandth of a nat. What is open is
+    what a model does not know, and rows like those of the training data cannot tell what that is worth elsewhere.
+
+    Args:
+        rows: to train on, in random order, with all of the residual variance.
+        held_out: to score.
+        likelihood, q: where to start.
+        checkpoint: the beginning of the names of files, one per candidate, that are written and resumed from.
+        options: of `train`.
+    """
+    found: dict[float, tuple[SparseFit, np.ndarray]] = {}
+    for share in (1.0, 0.0):
+        fit = train(
+            rows.with_open_share(share), likelihood, q, tolerance=ROUGH, checkpoint=_part(checkpoint, share), **options
+        )
+        others = held_out.with_open_share(share)
+        found[share] = fit, log_scores(others, fit.q, fit.likelihood, options.get("seed", 0))
+    gain = found[0.0][1] - found[1.0][1]
+    weights = held_out.counts.astype(np.float64)
+    mean = float(np.average(gain, weights=weights))
+    error = math.sqrt(np.average((gain - mean) ** 2, weights=weights) / weights.sum())
+    share = 0.0 if mean > max(CLEARLY * error, NOTICEABLE) else 1.0
+    tried = [
+        (share, 1 / fit.q.law.mean_precision, float(np.average(scores, weights=weights)))
+        for share, (fit, scores) in found.items()
+    ]
+    fit, scores = found[share]
+    return HeldOutChoice(share, None, float(np.average(scores, weights=weights)), fit.q, fit.likelihood, tried)
+
+
+def choose_scale(
+    rows: Rows,
+    held_out: Rows,
+    likelihood: Likelihood,
+    q: Variational,
+    *,
+    open_share: float = 1.0,
+    checkpoint: str | Path | None = None,
+    progress: Progress = False,
+    **options: Any,
+) -> HeldOutChoice:
+    """The scale with the best log score of held-out rows.
+
+    The search begins where the bound is largest and goes up in factors of four while the score rises (down, if the
+    first step up lowers it); a parabola through the best three, in the logarithm, gives the last digits. At every scale
+    the means, the covariances and the width of the law are those with the largest bound.
+
+    Args:
+        rows, held_out, likelihood, q, checkpoint: as in `choose_open_share`.
+        open_share: of the variance that inducing inputs leave open.
+        progress: True for a bar on a terminal, or a function of (scales tried, most possible).
+        options: of `train`.
+    """
+    report = reporter(progress, "scale")
+    most = 2 * MOST_TRIED + 1
+    rows, held_out = rows.with_open_share(open_share), held_out.with_open_share(open_share)
+    seed = options.get("seed", 0)
+    report(0, most)
+    fit = train(rows, likelihood, q, tolerance=ROUGH, checkpoint=_part(checkpoint, open_share), **options)
+    by_bound = 1 / fit.q.law.mean_precision
+    tried = {0: (log_score(held_out, fit.q, fit.likelihood, seed), fit.q, fit.likelihood)}
+    for direction in (1, -1):
+        step = direction
+        while abs(step) <= MOST_TRIED:
+            report(len(tried), most)
+            _, near, own = tried[step - direction]
+            scale = by_bound * FACTOR**step
+            if not near.law.log_limits[0] < math.log(scale) < near.law.log_limits[1]:
+                break
+            held = near.with_law(near.law.held_at(scale))
+            path = _part(checkpoint, open_share, step)
+            found = train(rows, own, held, tolerance=ROUGH, from_few=False, checkpoint=path, **options)
+            tried[step] = (log_score(held_out, found.q, found.likelihood, seed), found.q, found.likelihood)
+            if tried[step][0] <= tried[step - direction][0]:
+                break
+            step += direction
+        if max(tried, key=lambda number: tried[number][0]) > 0:
+            break  # the best is above: nothing to look for below
+    report(most, most)
+    steps = np.array(sorted(tried))
+    scores = np.array([tried[int(step)][0] for step in steps])
+    best = int(np.argmax(scores))
+    scale = by_bound * FACTOR ** _peak(steps, scores, best)
+    listed = [
+        (open_share, by_bound * FACTOR ** float(step), float(score)) for step, score in zip(steps, scores, strict=True)
+    ]
+    return HeldOutChoice(open_share, scale, *tried[int(steps[best])], listed)
+
+
+def _peak(steps: np.ndarray, scores: np.ndarray, best: int) -> float:
+    """Where the parabola through the best point and its neighbours is highest."""
+    if not 0 < best < len(steps) - 1:
+        return float(steps[best])
+    left, middle, right = scores[best - 1 : best + 2]
+    bend = left - 2 * middle + right
+    shift = 0.5 * (left - right) / bend if math.isfinite(bend) and bend < 0 else 0.0
+    return float(steps[best] + np.clip(shift, -0.5, 0.5))
+
+
+def _part(checkpoint: str | Path | None, *labels: float | int) -> Path | None:
+    """The file of one candidate, next to that of the run."""
+    if checkpoint is None:
+        return None
+    path = Path(checkpoint)
+    return path.with_name(path.name + "".join(f"-{label:g}" for label in labels))

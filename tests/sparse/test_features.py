@@ -1,0 +1,55 @@
+"""Features that are kept in a file, and bars that say how training goes."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from widetail import _progress
+from widetail.sparse import Whitening
+
+from .problems import KERNEL, inputs
+
+
+def test_features_in_a_file_are_found_again(tmp_path, monkeypatch):
+    x = inputs(30)
+    whitening, path = Whitening.of(KERNEL, x[:5]), tmp_path / "features"
+    features, residual = whitening.features(x, path=path)
+    in_memory, same = whitening.features(x)
+    assert np.array_equal(features, in_memory)
+    assert np.array_equal(residual, same)
+
+    def refuse(*_, **__):
+        raise AssertionError("the kernel was evaluated")
+
+    monkeypatch.setattr(type(KERNEL), "kernel", refuse)
+    again, variance = whitening.features(x, path=path)
+    assert isinstance(again, np.memmap)
+    assert np.array_equal(again, in_memory)
+    assert np.array_equal(variance, residual)
+    with pytest.raises(AssertionError, match="evaluated"):
+        whitening.features(x + 1.0, path=path)
+    # what was begun and not finished is not taken for the features of other rows
+    with pytest.raises(AssertionError, match="evaluated"):
+        whitening.features(x, path=path)
+
+
+def test_bars_show_what_they_are_told(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    report = _progress.reporter(True, "sparse")
+    _progress.annotate(report, "; bound -0.1200, validation -0.2500")
+    report.drawn -= 1.0
+    report(1, 4)
+    assert "1/4" in terminal.getvalue()
+    assert terminal.getvalue().endswith("; bound -0.1200, validation -0.2500")
+    told = []
+    own = _progress.reporter(lambda done, total: told.append((done, total)), "sparse")
+    _progress.annotate(own, "; bound")
+    own(1, 2)
+    assert told == [(1, 2)]
