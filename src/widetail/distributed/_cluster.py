@@ -150,3 +150,52 @@ def _explained(error: BaseException, describe: str) -> BaseException:
             f"call goes on from there."
         ).with_traceback(error.__traceback__)
     return error
+
+
+def run_graph(
+    client: Any, submit: Callable[[Any], Any], tasks: Iterable[Any], *, window: int, describe: str
+) -> Iterator[Any]:
+    """Run tasks that depend on earlier ones, in their order, with at most `window` of them on the cluster at a time.
+
+    `submit` gives a task to the cluster together with the futures that it needs, or returns None for one that was done
+    before. Yields one result per task, in any order, None for those.
+    """
+    from distributed import as_completed
+
+    waiting, queue, running = iter(tasks), as_completed(loop=client.loop), 0
+    exhausted = False
+    pending: set[Any] = set()
+    try:
+        while True:
+            while not exhausted and running < window:
+                task = next(waiting, None)
+                if task is None:
+                    exhausted = True
+                    break
+                future = submit(task)
+                if future is None:
+                    yield None
+                    continue
+                queue.add(future)
+                pending.add(future)
+                running += 1
+            if not running:
+                return
+            future = next(queue)
+            running -= 1
+            pending.discard(future)
+            if future.status == "error":
+                raise _explained(future.exception(), describe)
+            if future.status != "finished":
+                raise ClusterError(
+                    f"{describe}: the cluster lost its tasks, or its scheduler is gone. What was finished is in the store: "
+                    f"the same call goes on from there."
+                )
+            yield future.result()
+    except (asyncio.CancelledError, OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"{describe}: the connection to the cluster broke ({type(error).__name__}: {error}). What was finished is in "
+            f"the store: the same call goes on from there."
+        ) from error
+    finally:
+        client.cancel(list(pending)) if pending and client.status == "running" else None

@@ -47,13 +47,13 @@ class NpyMatrix:
 
 
 class ZarrMatrix:
-    """A square matrix in a Zarr array, one chunk per block; what was never written is NaN.
+    """A square matrix in a Zarr array, one chunk per block; what was never written is NaN, or `fill`.
 
     Chunks are not compressed: the digits of a kernel look random, and compressing them takes longer than computing them.
     """
 
-    def __init__(self, place: Place, n: int, dtype: np.dtype):
-        self.place, self.n, self.dtype = place, n, dtype
+    def __init__(self, place: Place, n: int, dtype: np.dtype, fill: float = float("nan")):
+        self.place, self.n, self.dtype, self.fill = place, n, dtype, fill
         self._array: Any = None
 
     def create(self, block: int, attributes: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ class ZarrMatrix:
             chunks=(block, block),
             dtype=self.dtype,
             compressors=None,
-            fill_value=float("nan"),
+            fill_value=self.fill,
             attributes=attributes,
             storage_options=self.place.options or None,
         )

@@ -26,7 +26,8 @@ class KernelJob:
         pickled: the kernel, by cloudpickle, so that functions of the user's own travel too.
         fingerprint: of the kernel.
         get: "nngp" or "ntk".
-        rows_per_tile: of the engine, as it would choose them for the whole matrix; None for a function of the user's own.
+        rows_per_tile: of the engine, as it would choose them for the whole matrix; None to let it choose for every part.
+        is_function: whether it is a function of the user's own, which knows no tiles.
         sharded: whether the devices of a worker share a tile; None where it has several.
     """
 
@@ -34,21 +35,23 @@ class KernelJob:
     fingerprint: str
     get: str
     rows_per_tile: int | None
+    is_function: bool = False
     sharded: bool | None = None
 
     @classmethod
     def of(cls, kernel: Any, get: str, rows_per_tile: int | None, sharded: bool | None = None) -> "KernelJob":
-        """Pack a kernel."""
+        """Pack a kernel; `rows_per_tile` is None for a function of the user's own."""
         import cloudpickle
 
         from widetail.distributed._fingerprint import kernel_fingerprint
 
-        return cls(cloudpickle.dumps(kernel), kernel_fingerprint(kernel), get, rows_per_tile, sharded)
+        packed = cloudpickle.dumps(kernel)
+        return cls(packed, kernel_fingerprint(kernel), get, rows_per_tile, rows_per_tile is None, sharded)
 
     def values(self, x1: np.ndarray, x2: np.ndarray | None, threads: int | None = THREADS_PER_TASK) -> np.ndarray:
         """The kernel between rows; None for `x1` with itself."""
         kernel = _unpacked(self.pickled)
-        if self.rows_per_tile is None:
+        if self.is_function:
             return np.asarray(kernel.kernel(x1, x2, get=self.get).nngp)
         if self.sharded is not False:
             from widetail.distributed._sharded import device_count
@@ -58,11 +61,6 @@ class KernelJob:
         from widetail.kernels._engine import evaluate
 
         values = evaluate(kernel, x1, x2, self.get, rows_per_tile=self.rows_per_tile, threads=threads)  # type: ignore[arg-type]
-        return np.asarray(values.ntk if self.get == "ntk" else values.nngp)
-
-    def diagonal(self, x: np.ndarray) -> np.ndarray:
-        """The kernel of each row with itself."""
-        values = _unpacked(self.pickled).diagonal(x, get=self.get)
         return np.asarray(values.ntk if self.get == "ntk" else values.nngp)
 
 
