@@ -1,7 +1,7 @@
 import argparse
 import sys
 
-from benchmarks import agreement, imports, inference, kernels, memory, programs, sparse, uci  # noqa: F401 (they register)
+from benchmarks import agreement, distributed, imports, inference, kernels, memory, programs, sparse, uci  # noqa: F401 (they register)
 from benchmarks._registry import BENCHMARKS
 from benchmarks._report import Table, save
 

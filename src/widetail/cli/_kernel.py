@@ -112,7 +112,7 @@ def _fill(store: Any, job: Any, x: np.ndarray, scheduler: str | None, output: Ou
         ) from None
     except FileExistsError:
         raise CommandError(
-            f"{str(store.tiles.place.location)!r} is there, and nothing says what it is of; use --restart to discard it."
+            f"{store.tiles.place.location!r} is there, and nothing says what it is of; use --restart to discard it."
         ) from None
     except (StoreBusyError, ClusterError) as error:
         raise CommandError(str(error)) from None

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -9,7 +10,11 @@ from widetail._progress import Progress, reporter
 from widetail.distributed._errors import ClusterError
 
 TASKS_PER_THREAD = 4  # waiting on the cluster: enough that no thread waits for the client
-LOSSES_ALLOWED = 20  # of scattered data, when workers die
+SECONDS_BETWEEN_COUNTS = 5.0
+SMALL_BYTES = 100_000
+LOSSES_ALLOWED = 3  # by one task, of what was scattered for it, when workers die
+SECONDS_WITHOUT_WORKERS = 300.0
+GOES_ON = "What was finished is in the store: the same call goes on from there."
 
 
 def check_client(client: Any) -> None:
@@ -31,6 +36,12 @@ def announce(client: Any, progress: Progress, what: str) -> Callable[[int, int],
     return reporter(progress, what, lines=True)
 
 
+def _scatter(client: Any, values: Any) -> Any:
+    """Send data to a worker; one that died may be about to come back."""
+    client.wait_for_workers(1, timeout=SECONDS_WITHOUT_WORKERS)
+    return client.scatter(values, hash=False)
+
+
 class Scattered:
     """Parts of the input, each sent to the cluster once, when first needed, and again only if it was lost."""
 
@@ -41,7 +52,7 @@ class Scattered:
     def __getitem__(self, index: int) -> Any:
         future = self.futures.get(index)
         if future is None or future.status in ("cancelled", "lost", "error"):
-            future = self.client.scatter(self.part(index), hash=False)
+            future = _scatter(self.client, self.part(index))
             self.futures[index] = future
         return future
 
@@ -75,7 +86,7 @@ def run_tasks(
     waiting = iter(tasks)
     futures: dict[Any, Any] = {}
     queue = as_completed(loop=client.loop)
-    losses = 0
+    losses: dict[Any, int] = {}
 
     def fill(window: int) -> None:
         while len(futures) < window:
@@ -90,8 +101,9 @@ def run_tasks(
         futures[future] = task
         queue.add(future)
 
+    window = _Window(client)
     try:
-        fill(_window(client))
+        fill(window())
         while futures:
             future = next(queue)
             task = futures.pop(future)
@@ -100,30 +112,49 @@ def run_tasks(
             elif future.status == "error":
                 raise _explained(future.exception(), describe)
             else:  # cancelled: what it depended on is gone, or the scheduler is
-                losses += 1
-                if losses > LOSSES_ALLOWED or not _answers(client):
-                    raise ClusterError(
-                        f"{describe}: the scheduler at {client.scheduler.address if client.scheduler else '?'} is gone "
-                        f"or lost its data too often. What was finished is in the store: the same call goes on from there."
-                    )
+                losses[task] = losses.get(task, 0) + 1
+                if not _answers(client):
+                    raise ClusterError(f"{describe}: the scheduler is gone. {GOES_ON}")
+                if losses[task] > LOSSES_ALLOWED:
+                    raise _deadly(describe, LOSSES_ALLOWED + 1, str(task))
                 lost()
                 add(task)
             future.release()
-            fill(_window(client))
+            fill(window())
     except (asyncio.CancelledError, OSError, TimeoutError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise ClusterError(
-            f"{describe}: the connection to the cluster broke ({type(error).__name__}: {error}). What was finished is in "
-            f"the store: the same call goes on from there."
-        ) from error
+        raise _broken(describe, error) from error
     finally:
-        client.cancel(list(futures)) if futures and client.status == "running" else None
+        _cancel(client, list(futures))
 
 
-def _window(client: Any) -> int:
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return TASKS_PER_THREAD * max(1, sum(worker["nthreads"] for worker in workers))
+class _Window:
+    """How many tasks to have on the cluster, asked anew now and then: workers come and go."""
+
+    def __init__(self, client: Any):
+        self.client = client
+        self.asked = float("-inf")
+        self.tasks = 1
+
+    def __call__(self) -> int:
+        if time.monotonic() - self.asked > SECONDS_BETWEEN_COUNTS:
+            self.tasks = TASKS_PER_THREAD * max(1, sum(self.client.nthreads().values()))
+            self.asked = time.monotonic()
+        return self.tasks
+
+
+class Sent:
+    """An array that all tasks need: inside of them if it is small, otherwise sent once, and again if it is lost."""
+
+    def __init__(self, client: Any, values: Any):
+        self.client, self.original = client, values
+        self.send()
+
+    def send(self) -> None:
+        """Send it (again)."""
+        is_small = self.original.nbytes < SMALL_BYTES
+        self.values = self.original if is_small else _scatter(self.client, self.original)
 
 
 def _answers(client: Any) -> bool:
@@ -135,19 +166,31 @@ def _answers(client: Any) -> bool:
     return True
 
 
+def _cancel(client: Any, futures: list[Any]) -> None:
+    if futures and client.status == "running":
+        client.cancel(futures)
+
+
+def _broken(describe: str, error: BaseException) -> ClusterError:
+    return ClusterError(f"{describe}: the connection to the cluster broke ({type(error).__name__}: {error}). {GOES_ON}")
+
+
+def _deadly(describe: str, times: int, task: str) -> ClusterError:
+    return ClusterError(
+        f"{describe}: a task was tried {times} times, and every time its worker died; usually its memory was too small. "
+        f"Use smaller tiles (block=...) or larger workers. {GOES_ON} ({task})"
+    )
+
+
 def _explained(error: BaseException, describe: str) -> BaseException:
     from distributed import KilledWorker
 
     if isinstance(error, KilledWorker):
+        return _deadly(describe, error.allowed_failures + 1, repr(error.task))
+    if isinstance(error, OSError) and error.errno is not None:
         return ClusterError(
-            f"{describe}: a task was tried {error.allowed_failures + 1} times, and every time its worker died; usually "
-            f"its memory was too small. Use smaller tiles (block=...) or larger workers. What was finished is in the "
-            f"store: the same call goes on from there. ({error.task!r})"
-        )
-    if isinstance(error, OSError):
-        return ClusterError(
-            f"{describe}: a worker could not write ({error}). What was finished is in the store: make room, and the same "
-            f"call goes on from there."
+            f"{describe}: a worker could not write ({error}). What was finished is in the store: make room, and the "
+            f"same call goes on from there."
         ).with_traceback(error.__traceback__)
     return error
 
@@ -187,15 +230,9 @@ def run_graph(
             if future.status == "error":
                 raise _explained(future.exception(), describe)
             if future.status != "finished":
-                raise ClusterError(
-                    f"{describe}: the cluster lost its tasks, or its scheduler is gone. What was finished is in the store: "
-                    f"the same call goes on from there."
-                )
+                raise ClusterError(f"{describe}: the cluster lost its tasks, or its scheduler is gone. {GOES_ON}")
             yield future.result()
     except (asyncio.CancelledError, OSError, TimeoutError) as error:
-        raise ClusterError(
-            f"{describe}: the connection to the cluster broke ({type(error).__name__}: {error}). What was finished is in "
-            f"the store: the same call goes on from there."
-        ) from error
+        raise _broken(describe, error) from error
     finally:
-        client.cancel(list(pending)) if pending and client.status == "running" else None
+        _cancel(client, list(pending))

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from widetail._progress import Progress
-from widetail.distributed._cluster import announce, check_client, run_tasks
+from widetail.distributed._cluster import Sent, announce, check_client, run_tasks
 from widetail.distributed._factor import _checked_noise
 from widetail.distributed._gram import Gram
 from widetail.distributed._preconditioner import Preconditioner, pivoted_cholesky
@@ -64,7 +64,9 @@ class IterativeSolver:
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """The inverse of the matrix times b, shape (n, columns)."""
-        return _solve(self.tiles, self.client, self.noise, self.preconditioner, np.asarray(b, float), self.settings).values
+        return _solve(
+            self.tiles, self.client, self.noise, self.preconditioner, np.asarray(b, float), self.settings
+        ).values
 
     def weights_and_quad(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The inverse times the targets (n, outputs), and the quadratic form of each output."""
@@ -74,8 +76,8 @@ class IterativeSolver:
     def inverse_diagonal(self) -> np.ndarray:
         """Not without n solves."""
         raise NotImplementedError(
-            "conjugate gradients do not give the diagonal of the inverse, which left-out predictions need; use solver=None, "
-            "the block Cholesky factorisation."
+            "conjugate gradients do not give the diagonal of the inverse, which left-out predictions need; use "
+            "solver=None, the block Cholesky factorisation."
         )
 
 
@@ -98,7 +100,15 @@ def conjugate_gradients(
         client: a `dask.distributed.Client`.
         noise: on the diagonal, positive: a number or one per row.
         settings: tolerance, rank, probes.
-        progress: as in `gram`; counts iterations, of which it does not know how many there will be.
+        progress: True for the dashboard's address on standard error.
+
+    Example:
+        >>> import numpy as np, widetail as wt  # and client = dask.distributed.Client(...)
+        >>> K = wt.distributed.gram(wt.kernels.RBF(), np.eye(3), client, store="K.zarr", progress=False)
+        >>> solver = wt.distributed.conjugate_gradients(K, client, noise=1.0, progress=False)
+        >>> b = np.ones((3, 1))
+        >>> bool(np.allclose(solver.solve(b), np.linalg.solve(np.asarray(K) + np.eye(3), b)))
+        True
     """
     check_client(client)
     if not isinstance(matrix, Gram):
@@ -155,8 +165,8 @@ def _solve(
             worst = float(np.max(np.linalg.norm(residual[:, active], axis=0) / lengths[active]))
             raise ArithmeticError(
                 f"conjugate gradients stopped after {iterations} iterations with a relative residual of {worst:.1e}, "
-                f"{settings.tolerance:.1e} was asked for. Use a larger rank of the preconditioner (now {settings.rank}), more "
-                f"observation noise, or the block Cholesky factorisation."
+                f"{settings.tolerance:.1e} was asked for. Use a larger rank of the preconditioner (now "
+                f"{settings.rank}), more observation noise, or the block Cholesky factorisation."
             )
         iterations += 1
         product = _product(tiles, client, noise, direction[:, active])
@@ -188,18 +198,13 @@ def _log_quadrature(steps: np.ndarray, ratios: np.ndarray) -> float:
 
 def _product(tiles: Tiles, client: Any, noise: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """The matrix with its noise times vectors (n, columns), by rows of tiles on the workers."""
-    everywhere: dict[str, Any] = {}
-
-    def send() -> None:
-        everywhere["vectors"] = client.scatter(vectors, broadcast=True, hash=False)
-
-    send()
+    sent = Sent(client, vectors)
     product = noise[:, None] * vectors
 
     def submit(i: int) -> Any:
-        return client.submit(_row_product, tiles, i, everywhere["vectors"], pure=False, retries=2)
+        return client.submit(_row_product, tiles, i, sent.values, pure=False, retries=2)
 
-    for i, values in run_tasks(client, submit, range(tiles.blocks), send, "conjugate gradients"):
+    for i, values in run_tasks(client, submit, range(tiles.blocks), sent.send, "conjugate gradients"):
         product[tiles.rows(i)] += values
     return product
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from widetail.distributed._cluster import run_tasks
+from widetail.distributed._cluster import Sent, run_tasks
 from widetail.distributed._factor import columns_per_task
 from widetail.distributed._factor_work import FactorTiles, solve_forward
 from widetail.distributed._inputs import StoredInputs
@@ -37,20 +37,16 @@ class Crosses:
         return columns_per_task(self.tiles.n, self.tiles.block)
 
     def moments(self, x_new: np.ndarray, weights: np.ndarray, *, reduce: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Cross kernel times weights, (m, outputs), and squared lengths of its whitened columns, (m,); zeros if not asked."""
-        sent: dict[str, Any] = {}
-
-        def send() -> None:
-            sent["weights"] = self.client.scatter(weights, broadcast=True, hash=False)
+        """Cross kernel times weights, (m, outputs), and squared lengths of its whitened columns, (m,), if asked."""
+        sent = Sent(self.client, weights)
 
         def submit(start: int) -> Any:
             part = x_new[start : start + self.rows_per_task]
-            return self.client.submit(_moments, self._parts(reduce), part, sent["weights"], pure=False, retries=2)
+            return self.client.submit(_moments, self._parts(reduce), part, sent.values, pure=False, retries=2)
 
-        send()
         location, reduction = np.empty((len(x_new), weights.shape[1])), np.empty(len(x_new))
         starts = range(0, len(x_new), self.rows_per_task)
-        for start, (product, lengths) in run_tasks(self.client, submit, starts, send, "prediction"):
+        for start, (product, lengths) in run_tasks(self.client, submit, starts, sent.send, "prediction"):
             here = slice(start, start + self.rows_per_task)
             location[here], reduction[here] = product, lengths
         return location, reduction

@@ -15,8 +15,8 @@ class StoreMismatchError(ValueError):
     def __init__(self, location: str, name: str, before: Any, now: Any):
         self.location, self.name, self.before, self.now = location, name, before, now
         super().__init__(
-            f"store: {location!r} was begun with another {name} ({before!r}, now {now!r}); its tiles are not mixed with "
-            f"others. Use another store, or restart=True to discard it."
+            f"store: {location!r} was begun with another {name} ({before!r}, now {now!r}); its tiles are not mixed "
+            f"with others. Use another store, or restart=True to discard it."
         )
 
     def __reduce__(self):

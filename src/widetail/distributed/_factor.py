@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from widetail._progress import Progress
-from widetail.distributed._cluster import announce, check_client, run_graph, run_tasks
+from widetail.distributed._cluster import Sent, announce, check_client, run_graph, run_tasks
 from widetail.distributed._errors import StoreMismatchError
 from widetail.distributed._factor_work import (
     FINAL,
@@ -31,7 +31,7 @@ from widetail.distributed._places import Place
 from widetail.distributed._store import FACTS, Pair, read_facts
 
 PANEL = 4
-PANELS_AHEAD = 2  # submitted before the earlier ones are finished
+PANELS_AHEAD = 2  # on the cluster at a time, about: those that come next can begin when the first is not finished yet
 TILES_PER_SOLVE = 2.0  # size of the right-hand sides that a task solves for at a time, in tiles
 
 
@@ -117,7 +117,7 @@ class BlockCholesky:
         starts = range(0, b.shape[1], step)
 
         def submit(start: int) -> Any:
-            part = self.client.scatter(b[:, start : start + step], hash=False)
+            part = Sent(self.client, np.ascontiguousarray(b[:, start : start + step])).values
             return self.client.submit(work, self.tiles, part, pure=False, retries=2)
 
         for start, values in run_tasks(self.client, submit, starts, lambda: None, "solve"):
@@ -150,7 +150,7 @@ def cholesky(
     Args:
         matrix: what `gram` returned.
         client: a `dask.distributed.Client`.
-        store: path or URL of the factor; a folder beside it, `<store>.tiles`, holds the manifest and what is unfinished.
+        store: path or URL of the factor; a folder beside it, `<store>.tiles`, holds the manifest and unfinished tiles.
         noise: added to the diagonal: a number or one per row.
         restart: whether to discard what is in the store.
         progress: as in `gram`.
@@ -162,12 +162,9 @@ def cholesky(
         StoreMismatchError: the store is of another matrix or other noise.
 
     Example:
-        >>> from dask.distributed import Client
-        >>> import numpy as np, widetail as wt
-        >>> folder = getfixture("tmp_path")
-        >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
-        ...     K = wt.distributed.gram(wt.kernels.RBF(), np.eye(3), client, folder / "K.zarr", progress=False)
-        ...     L = wt.distributed.cholesky(K, client, folder / "L.zarr", noise=1.0, progress=False)
+        >>> import numpy as np, widetail as wt  # and client = dask.distributed.Client(...)
+        >>> K = wt.distributed.gram(wt.kernels.RBF(), np.eye(3), client, store="K.zarr", progress=False)
+        >>> L = wt.distributed.cholesky(K, client, store="L.zarr", noise=1.0, progress=False)
         >>> bool(np.isclose(L.log_det, np.linalg.slogdet(np.asarray(K) + np.eye(3))[1]))
         True
     """
@@ -195,13 +192,21 @@ def cholesky(
         lock.release()
     raise np.linalg.LinAlgError(
         f"The {matrix.tiles.n} x {matrix.tiles.n} covariance matrix in {matrix.tiles.place.location!r} is not positive "
-        f"definite, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) did not help. Use more observation noise, "
-        f"drop repeated rows, or, with a kernel of your own, check that it is symmetric and positive semi-definite."
+        f"definite, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) did not help. Use more observation "
+        f"noise, drop repeated rows, or, with a kernel of your own, check that it is symmetric and positive "
+        f"semi-definite."
     )
 
 
 def _factor(
-    tiles: FactorTiles, client: Any, noise: np.ndarray, lock: RunLock, *, restart: bool, progress: Progress, retries: int
+    tiles: FactorTiles,
+    client: Any,
+    noise: np.ndarray,
+    lock: RunLock,
+    *,
+    restart: bool,
+    progress: Progress,
+    retries: int,
 ) -> BlockCholesky:
     report = announce(client, progress, "factor")
     versions = _open(tiles, client, noise, restart=restart)
@@ -231,10 +236,9 @@ def _factor(
         return future
 
     tasks = _schedule(blocks, tiles.panel)
-    done = 0
-    for result in run_graph(client, submit, tasks, window=max(200, 2 * PANELS_AHEAD * blocks * blocks), describe="factor"):
+    window = max(200, PANELS_AHEAD * blocks * blocks)
+    for done, result in enumerate(run_graph(client, submit, tasks, window=window, describe="factor"), 1):
         lock.check()
-        done += 1
         if result is not None:
             computed += 1
             peak = max(peak, result)

@@ -21,8 +21,8 @@ from widetail.distributed._places import Place
 from widetail.distributed._store import TILE, Pair, Tiles, checksum
 from widetail.distributed._work import peak_memory
 
-_gemm = scipy.linalg.get_blas_funcs("gemm", dtype=np.float64)
-_potrf = scipy.linalg.get_lapack_funcs("potrf", dtype=np.float64)
+(_gemm,) = scipy.linalg.get_blas_funcs(("gemm",), dtype=np.float64)
+(_potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=np.float64)
 FINAL = -1  # the version of a tile of the factor itself
 
 

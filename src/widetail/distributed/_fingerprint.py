@@ -16,7 +16,7 @@ def data_fingerprint(x: np.ndarray) -> str:
     """A hash of the shape and the numbers."""
     x = np.ascontiguousarray(x)
     digest = hashlib.sha256(f"{x.dtype.str}{x.shape}".encode())
-    digest.update(memoryview(x).cast("B"))
+    digest.update(x.data.cast("B"))
     return digest.hexdigest()[:16]
 
 

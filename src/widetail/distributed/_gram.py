@@ -1,6 +1,7 @@
 """Kernel matrices computed by a cluster, tile by tile, into a Zarr array."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,8 +77,8 @@ def gram(
 
     The upper triangle is computed, in tiles by the engine of one machine and with the same bits; both triangles are
     written. Killed at any moment, client, scheduler or workers, the same call goes on where it stopped: finished tiles
-    are compared with their checksums, and computed again where they differ. A store that was begun with another network,
-    other data or another dtype is refused, and so is a second run on a store that one is writing to.
+    are compared with their checksums, and computed again where they differ. A store that was begun with another
+    network, other data or another dtype is refused, and so is a second run on a store that one is writing to.
 
     Args:
         kernel: a network of `widetail.nn`, a program, a kernel of `widetail.kernels`, or a function `k(x1, x2)`.
@@ -103,10 +104,8 @@ def gram(
         ClusterError: the scheduler is gone, a disk is full, or a tile killed every worker that tried it.
 
     Example:
-        >>> from dask.distributed import Client
-        >>> import numpy as np, widetail as wt
-        >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
-        ...     K = wt.distributed.gram(wt.kernels.RBF(), np.eye(3), client, store=getfixture("tmp_path") / "K.zarr")
+        >>> import numpy as np, widetail as wt  # and client = dask.distributed.Client(...)
+        >>> K = wt.distributed.gram(wt.kernels.RBF(), np.eye(3), client, store="K.zarr", progress=False)
         >>> K.array[0].round(3)
         array([1.   , 0.368, 0.368])
     """
@@ -122,7 +121,7 @@ def gram(
         facts_of(kernel, x, get, rows_per_tile),
         restart=restart,
         options=storage_options,
-        attributes={"kernel": repr(kernel), "get": get},
+        attributes={"kernel": _written(kernel), "get": get},
     )
     if holder.final.location.endswith(".npy"):
         raise ValueError(f"store must be a Zarr array, such as 'K.zarr'; got {holder.final.location!r}.")
@@ -175,8 +174,8 @@ def _check_shared(client: Any, place: Place) -> None:
     blind = [worker for worker, sees in client.run(place.exists).items() if not sees]
     if blind:
         raise ValueError(
-            f"store: {place.location!r} is not visible from {len(blind)} workers, such as {blind[0]}; use a folder on a file "
-            f"system that they share with this process, or a URL such as s3://bucket/K.zarr."
+            f"store: {place.location!r} is not visible from {len(blind)} workers, such as {blind[0]}; use a folder on "
+            f"a file system that they share with this process, or a URL such as s3://bucket/K.zarr."
         )
 
 
@@ -212,7 +211,8 @@ def checked(kernel: Any, x: Any, get: str) -> tuple[Any, np.ndarray, int | None]
         return kernel, np.asarray(x), None
     check_get(kernel, get)
     x, _ = check_inputs(kernel, x, None)
-    if hasattr(kernel, "uses_samples") and kernel.uses_samples(x.shape[1:]):
+    uses_samples = getattr(kernel, "uses_samples", None)
+    if uses_samples is not None and uses_samples(x.shape[1:]):
         kernel.kernel(x[:1], get=get)  # warns here of the error of its integrals; warnings of workers are not seen
     x = np.asarray(x)
     return kernel, x, tile_rows(kernel.numbers_per_pair(x.shape[1:]), len(x))
@@ -224,10 +224,15 @@ def facts_of(kernel: Any, x: np.ndarray, get: str, rows_per_tile: int | None) ->
         "dtype": str(x.dtype),
         "data": data_fingerprint(x),
         "get": get,
-        "kernel": repr(kernel),
+        "kernel": _written(kernel),
         "network": kernel_fingerprint(kernel),
         "engine tile": rows_per_tile,
     }
+
+
+def _written(kernel: Any) -> str:
+    """How a kernel is written, without the addresses that functions have in one process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(kernel))
 
 
 def default_block(n: int, rows_per_tile: int | None) -> int:

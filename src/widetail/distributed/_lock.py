@@ -119,5 +119,6 @@ class RunLock:
         except (ValueError, KeyError):
             who = "another run"
         return StoreBusyError(
-            f"store: {who} is writing to {self.name!r}. Wait for it, end it (what it finished is kept), or use another store."
+            f"store: {who} is writing to {self.name!r}. Wait for it, end it (what it finished is kept), or use "
+            f"another store."
         )

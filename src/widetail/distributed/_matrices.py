@@ -49,7 +49,7 @@ class NpyMatrix:
 class ZarrMatrix:
     """A square matrix in a Zarr array, one chunk per block; what was never written is NaN, or `fill`.
 
-    Chunks are not compressed: the digits of a kernel look random, and compressing them takes longer than computing them.
+    Chunks are not compressed: the digits of a kernel look random, and compressing takes longer than computing them.
     """
 
     def __init__(self, place: Place, n: int, dtype: np.dtype, fill: float = float("nan")):

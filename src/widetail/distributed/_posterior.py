@@ -90,7 +90,7 @@ def _factored(matrix: Any, client: Any, location: str, noise: np.ndarray) -> Blo
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class ClusterPosterior(ScaledPosterior):
-    """The posterior of `ScaleMixture.posterior(..., client=client)`: the same law, predictions by the cluster in blocks.
+    """The posterior of `ScaleMixture.posterior(..., client=client)`: the same law, by the cluster, in blocks.
 
     It needs the client and the store for as long as it is used.
 

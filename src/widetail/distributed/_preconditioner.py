@@ -50,7 +50,7 @@ class Preconditioner:
 def pivoted_cholesky(
     fetch: Callable[[np.ndarray], np.ndarray], diagonal: np.ndarray, block: int, rank: int, tolerance: float = 1e-10
 ) -> np.ndarray:
-    """Columns C such that $C C^\\top$ is close to a matrix of which single rows can be fetched, shape (n, at most rank).
+    r"""Columns C, at most `rank`, such that $C C^\top$ is close to a matrix of which single rows can be fetched.
 
     The row with the largest variance left is taken next. Rows are fetched some at a time, all of one block, since they
     are in the same tiles.

@@ -1,4 +1,4 @@
-"""A symmetric matrix on disk, tile by tile, with a manifest: finished tiles survive a kill, damaged ones are noticed."""
+"""A symmetric matrix on disk, tile by tile, with a manifest: what is finished survives a kill, damage is noticed."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ Pair = tuple[int, int]
 
 def checksum(values: np.ndarray) -> int:
     """CRC-32 of the numbers, row by row."""
-    return zlib.crc32(memoryview(np.ascontiguousarray(values)).cast("B"))
+    return zlib.crc32(np.ascontiguousarray(values).data.cast("B"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,8 +246,8 @@ class TileStore:
         if facts is None or self.restart:
             if not self.restart and self.tiles.place.exists():
                 raise FileExistsError(
-                    f"store: {self.tiles.place.location!r} is there already, and nothing says what it is of; remove it, "
-                    f"use another store, or restart=True to discard it."
+                    f"store: {self.tiles.place.location!r} is there already, and nothing says what it is of; remove "
+                    f"it, use another store, or restart=True to discard it."
                 )
             self._discard()
             self.tiles.manifest.write(FACTS, json.dumps({**self.facts, "run": self.tiles.run}, indent=2).encode())

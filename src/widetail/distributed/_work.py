@@ -26,7 +26,7 @@ class KernelJob:
         pickled: the kernel, by cloudpickle, so that functions of the user's own travel too.
         fingerprint: of the kernel.
         get: "nngp" or "ntk".
-        rows_per_tile: of the engine, as it would choose them for the whole matrix; None to let it choose for every part.
+        rows_per_tile: of the engine, as it would choose them for the whole matrix; None to let it choose.
         is_function: whether it is a function of the user's own, which knows no tiles.
         sharded: whether the devices of a worker share a tile; None where it has several.
     """

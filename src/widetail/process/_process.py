@@ -113,10 +113,10 @@ class ScaleMixture(eqx.Module):
             key: random key, for method="importance".
             nodes: nodes of the quadrature; twice as many with `IndependentNoise`.
             draws: draws of the importance sampler.
-            client: a `dask.distributed.Client`: the kernel and the solves are then those of its cluster, in tiles on disk,
-                for n beyond the memory of one machine. With `IndependentNoise` only the kernel is.
-            store: with `client`, a folder that the workers share, or a URL that fsspec knows; an interrupted call goes on
-                where it stopped. A temporary folder of this machine by default.
+            client: a `dask.distributed.Client`: the kernel and the solves are then those of its cluster, in tiles on
+                disk, for n beyond the memory of one machine. With `IndependentNoise` only the kernel is.
+            store: with `client`, a folder that the workers share, or a URL that fsspec knows; an interrupted call
+                goes on where it stopped. A temporary folder of this machine by default.
             solver: with `client`, None for an exact factorisation, or `wt.distributed.ConjugateGradients(...)`.
         """
         y = check_targets(x, y)
@@ -128,7 +128,7 @@ class ScaleMixture(eqx.Module):
         kind = ScaledPosterior if is_scaled else IndependentPosterior
         noise = float(self.noise.variance)
         if client is not None:
-            # the one place that looks down: a room below builds on this one, and is needed only where there is a cluster
+            # the one look downwards: a room that builds on this one, and is needed only where there is a cluster
             from widetail.distributed._posterior import condition_on_cluster
 
             return condition_on_cluster(
