@@ -151,7 +151,7 @@ def test_the_disk_is_full_until_there_is_room(small_disk):
         assert 0 < finished < 15
         subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
         found = wd.gram(slow_kernel(), x, client, store, block=100, progress=False)
-    assert found.computed >= 15 - finished
+    assert 0 < found.computed <= 15 - finished, "a tile on its way when the disk was full may have found room"
     assert_array_equal(np.asarray(found), dense(x))
 
 

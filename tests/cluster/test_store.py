@@ -204,6 +204,27 @@ def test_fingerprints_do_not_depend_on_where_the_code_stands():
     assert found[0] == found[1] != found[2]
 
 
+FINGERPRINT = """
+import numpy as np
+from tests.cluster.clusters import slow_kernel
+from widetail import nn
+from widetail.distributed._fingerprint import kernel_fingerprint
+from widetail.process._adapter import as_kernel
+
+KERNELS = as_kernel(slow_kernel(0.1)), nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: np.sin(t) * 3))
+print(*map(kernel_fingerprint, KERNELS))
+"""
+
+
+def test_fingerprints_are_the_same_in_every_process(capsys):
+    exec(FINGERPRINT, {})
+    here = capsys.readouterr().out
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-c", FINGERPRINT]
+    assert subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout == here
+
+
 IMAGES = nn.Sequential(nn.Conv(2, 1.5, 0.1), nn.Relu(), nn.GlobalAvgPool())
 
 

@@ -177,8 +177,8 @@ def _broken(describe: str, error: BaseException) -> ClusterError:
 
 def _deadly(describe: str, times: int, task: str) -> ClusterError:
     return ClusterError(
-        f"{describe}: a task was tried {times} times, and every time its worker died; usually its memory was too small. "
-        f"Use smaller tiles (block=...) or larger workers. {GOES_ON} ({task})"
+        f"{describe}: a task was tried {times} times, and every time its worker died; usually its memory was too "
+        f"small. Use smaller tiles (block=...) or larger workers. {GOES_ON} ({task})"
     )
 
 

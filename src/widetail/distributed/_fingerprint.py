@@ -41,7 +41,9 @@ def _parts(value: Any, above: tuple[int, ...]):
     above = (*above, id(value))
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         yield f"{type(value).__name__} {value!r}".encode()
-    elif hasattr(value, "dtype") and hasattr(value, "shape"):
+    elif isinstance(value, types.ModuleType):  # has a dtype and a shape, if it is NumPy
+        yield value.__name__.encode()
+    elif hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, type):
         yield data_fingerprint(np.asarray(value)).encode()
     elif isinstance(value, (tuple, list)):
         yield f"sequence of {len(value)}".encode()
@@ -64,7 +66,7 @@ def _parts(value: Any, above: tuple[int, ...]):
         yield from _parts([cell.cell_contents for cell in value.__closure__ or ()], above)
         used = {name: value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__}
         yield from _parts(used, above)
-    elif isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) or _is_known(value):
+    elif isinstance(value, (type, types.BuiltinFunctionType)) or _is_known(value):
         yield _name(value).encode()
         if isinstance(value, type) and not _is_known(value):
             yield from _parts({key: part for key, part in vars(value).items() if callable(part)}, above)
