@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 QUICK = ["docs/index.md", "docs/tutorials/neural_tangents.md"]
 SLOW = [
     "docs/extending.md",
+    "docs/tutorials/cluster.md",
     "docs/tutorials/priors.md",
     "docs/tutorials/programs.md",
     "docs/tutorials/scale_mixtures.md",

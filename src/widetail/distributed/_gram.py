@@ -16,6 +16,7 @@ from widetail.distributed._store import Pair, Tiles, TileStore
 from widetail.distributed._work import MOST_REPORTED, KernelJob, TileReport, check_tile, fill_tile
 
 ROWS_PER_TILE = 2000
+TILES_IN_MEMORY = 16  # what a worker may need at most, with room for Python, JAX and its own libraries
 FEWEST_BLOCKS = 10  # so that a handful of workers share the work evenly
 
 
@@ -87,8 +88,8 @@ def gram(
         store: path of the Zarr array on a disk that the workers share, or a URL that fsspec knows (s3://...). The
             manifest is in a folder beside it, `<store>.tiles`.
         get: which of the two kernels.
-        block: rows of a tile; a worker's memory is that of a few tiles per thread. About 2000 by default, and fewer for
-            small n.
+        block: rows of a tile; a worker's memory is that of a few tiles per thread. About 2000 by default, fewer for
+            small n and for small workers.
         retries: how often a tile that raised an error is tried again. Tiles of workers that died are always redone.
         restart: whether to discard what is in the store.
         progress: True for the dashboard's address and a bar (or lines, where there is no terminal) on standard error;
@@ -112,7 +113,9 @@ def gram(
     check_client(client)
     kernel, x, rows_per_tile = checked(kernel, x, get)
     job = KernelJob.of(kernel, get, rows_per_tile, sharded)
-    block = default_block(len(x), rows_per_tile) if block is None else _checked_block(block, len(x))
+    if block is None:
+        block = min(default_block(len(x), rows_per_tile), _most_rows(client))
+    block = _checked_block(block, len(x))
     holder = TileStore(
         store,
         len(x),
@@ -240,6 +243,13 @@ def default_block(n: int, rows_per_tile: int | None) -> int:
     wanted = max(1, min(ROWS_PER_TILE, -(-n // FEWEST_BLOCKS)))
     step = rows_per_tile or 1
     return min(max(step, step * round(wanted / step)), max(n, 1))
+
+
+def _most_rows(client: Any) -> int:
+    """Rows of the largest tile of which a dozen and more fit into the memory of a worker, for each of its threads."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    shares = [worker["memory_limit"] / worker["nthreads"] for worker in workers if worker["memory_limit"]]
+    return max(1, int((min(shares, default=np.inf) / (8 * TILES_IN_MEMORY)) ** 0.5)) if shares else ROWS_PER_TILE
 
 
 def _checked_block(block: Any, n: int) -> int:
