@@ -22,6 +22,7 @@ from widetail.distributed._places import Place
 from widetail.process._cholesky import CholeskyFactor
 
 NET = nn.mlp(1, "relu")
+SLOW = pytest.mark.slow
 SQUARES = nn.Sequential(nn.Dense(1.5, 0.1), nn.Elementwise(lambda t: t**2 / (1 + t**2)))
 
 
@@ -87,8 +88,8 @@ def test_blocks_of_whole_tiles_have_the_bits_of_the_whole_matrix(client, tmp_pat
 @pytest.mark.parametrize(
     ("kernel", "exact"),
     [
-        (SQUARES, lambda x: SQUARES.kernel(x, get="nngp").nngp),
-        (tied, lambda x: tied.kernel(x, get="nngp").nngp),
+        pytest.param(SQUARES, lambda x: SQUARES.kernel(x, get="nngp").nngp, marks=SLOW),
+        pytest.param(tied, lambda x: tied.kernel(x, get="nngp").nngp, marks=SLOW),
         (SklearnMatern(0.7), SklearnMatern(0.7)),
     ],
     ids=["a function inside", "a program", "another library"],
@@ -264,18 +265,18 @@ def test_the_jitter_of_one_machine(client, tmp_path):
         wd.cholesky(negative, client, tmp_path / "M.zarr", progress=False)
 
 
-def test_conjugate_gradients(client, matrix, data):
+@pytest.mark.parametrize("tolerance", [1e-10, pytest.param(1e-4, marks=SLOW)])
+def test_conjugate_gradients(client, matrix, data, tolerance):
     exact = np.asarray(matrix) + 0.05 * np.eye(130)
     b = data[1]
-    for tolerance in (1e-4, 1e-10):
-        settings = wd.ConjugateGradients(tolerance, rank=20, probes=30)
-        found = wd.conjugate_gradients(matrix, client, noise=0.05, settings=settings, progress=False)
-        residual = np.linalg.norm(exact @ found.solve(b) - b, axis=0) / np.linalg.norm(b, axis=0)
-        assert np.all(residual <= 1.01 * tolerance)
-        assert 0 < found.log_det_error < 3.0
-        assert abs(found.log_det - np.linalg.slogdet(exact)[1]) < 4 * found.log_det_error
+    settings = wd.ConjugateGradients(tolerance, rank=60, probes=30)
+    found = wd.conjugate_gradients(matrix, client, noise=0.05, settings=settings, progress=False)
+    residual = np.linalg.norm(exact @ found.solve(b) - b, axis=0) / np.linalg.norm(b, axis=0)
+    assert np.all(residual <= 1.01 * tolerance)
+    assert 0 < found.log_det_error < 3.0
+    assert abs(found.log_det - np.linalg.slogdet(exact)[1]) < 4 * found.log_det_error
     _, quad = found.weights_and_quad(b)
-    assert_allclose(quad, np.sum(b * np.linalg.solve(exact, b), axis=0), rtol=1e-8)
+    assert_allclose(quad, np.sum(b * np.linalg.solve(exact, b), axis=0), rtol=100 * tolerance)
     with pytest.raises(NotImplementedError, match="block Cholesky"):
         found.inverse_diagonal()
     hopeless = wd.ConjugateGradients(1e-12, rank=0, probes=2, most_iterations=3)
@@ -290,7 +291,13 @@ def assert_same_law(found, exact, y, tolerance=1e-8):
     assert_allclose(found.joint_log_prob(y), exact.joint_log_prob(y), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("prior", [wt.InverseGamma(2.0, 2.0), wt.BurrXII(2.0, 1.0)], ids=["closed", "quadrature"])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        pytest.param(wt.InverseGamma(2.0, 2.0), id="closed"),
+        pytest.param(wt.BurrXII(2.0, 1.0), id="quadrature", marks=SLOW),
+    ],
+)
 def test_the_posterior_of_one_machine(client, data, prior, tmp_path):
     x, y, x_new = data
     counts = np.arange(1, 131) % 3 + 1.0
@@ -336,6 +343,7 @@ def test_more_rows_one_output_and_a_temporary_store(client, data):
     assert not folder.exists(), "a temporary store goes with its posterior"
 
 
+@SLOW
 def test_independent_noise_takes_the_kernel_of_the_cluster(client, data, tmp_path):
     x, y, x_new = data
     process = wt.ScaleMixture(NET, wt.InverseGamma(2.0, 2.0), wt.IndependentNoise(0.05))

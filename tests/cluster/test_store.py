@@ -301,6 +301,7 @@ print("shared by two")
 """
 
 
+@pytest.mark.slow
 def test_two_devices_share_a_tile():
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
     found = subprocess.run(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from widetail.distributed._allocator import reuse_freed_memory
 from widetail.distributed._matrices import ZarrMatrix
 from widetail.distributed._places import Place
 from widetail.distributed._store import TILE, Pair, Tiles, checksum
@@ -139,6 +140,7 @@ def check_factor_tile(tiles: FactorTiles, i: int, j: int, version: int, crc32: i
 
 def _subtracted(tiles: FactorTiles, values: np.ndarray, i: int, j: int, columns: range) -> np.ndarray:
     """`values` minus the products of rows i and j of the factor over the given columns, in place."""
+    reuse_freed_memory()
     for k in columns:
         left = tiles.factor_tile(i, k)
         right = left if i == j else tiles.factor_tile(j, k)

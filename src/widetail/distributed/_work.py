@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widetail.distributed._allocator import reuse_freed_memory
 from widetail.distributed._store import Tiles
 
 THREADS_PER_TASK = 2  # one computes while the other waits, as in the engine of one machine
@@ -50,6 +51,7 @@ class KernelJob:
 
     def values(self, x1: np.ndarray, x2: np.ndarray | None, threads: int | None = THREADS_PER_TASK) -> np.ndarray:
         """The kernel between rows; None for `x1` with itself."""
+        reuse_freed_memory()
         kernel = _unpacked(self.pickled)
         if self.is_function:
             return np.asarray(kernel.kernel(x1, x2, get=self.get).nngp)
