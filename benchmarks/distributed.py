@@ -201,6 +201,6 @@ def _processor_time(client: Any) -> float:
 def _cluster(**options: Any) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.ERROR}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.ERROR}
     with LocalCluster(**(settings | options)) as cluster, Client(cluster) as client:
         yield client

@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 @contextlib.contextmanager
 def local_client(workers=2, **options):
     """A client of workers in processes of their own, with one thread each."""
-    settings = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     with LocalCluster(n_workers=workers, **(settings | options)) as cluster, Client(cluster) as client:
         yield client
 
