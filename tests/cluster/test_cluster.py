@@ -90,7 +90,7 @@ def test_blocks_of_whole_tiles_have_the_bits_of_the_whole_matrix(client, tmp_pat
     [
         pytest.param(SQUARES, lambda x: SQUARES.kernel(x, get="nngp").nngp, marks=SLOW),
         pytest.param(tied, lambda x: tied.kernel(x, get="nngp").nngp, marks=SLOW),
-        (SklearnMatern(0.7), SklearnMatern(0.7)),
+        pytest.param(SklearnMatern(0.7), SklearnMatern(0.7), marks=SLOW),
     ],
     ids=["a function inside", "a program", "another library"],
 )

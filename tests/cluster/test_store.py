@@ -229,7 +229,8 @@ IMAGES = nn.Sequential(nn.Conv(2, 1.5, 0.1), nn.Relu(), nn.GlobalAvgPool())
 
 
 @pytest.mark.parametrize(
-    ("kernel", "shape", "dtype"), [(nn.mlp(2, "erf"), (23, 3), "float32"), (IMAGES, (23, 4, 4, 1), "float64")]
+    ("kernel", "shape", "dtype"),
+    [(nn.mlp(2, "erf"), (23, 3), "float32"), pytest.param(IMAGES, (23, 4, 4, 1), "float64", marks=pytest.mark.slow)],
 )
 def test_tiles_have_the_bits_of_one_machine(kernel, shape, dtype, monkeypatch):
     """Also the ragged last ones, after a journey through cloudpickle."""
