@@ -3,6 +3,7 @@ import sys
 
 from benchmarks import (  # noqa: F401 (they register)
     agreement,
+    distributed,
     ensembles,
     images,
     imports,

@@ -1,5 +1,6 @@
 """The public names of the package, each once; `widetail.__getattr__` looks here when one is first used."""
 
+from widetail import distributed as distributed
 from widetail import estimators as estimators
 from widetail import finite as finite
 from widetail import kernels as kernels

@@ -9,6 +9,9 @@ from numpy.testing import assert_allclose
 from tests.cli.conftest import NET, write_csv
 
 import widetail as wt
+from widetail.cli import _kernel
+from widetail.distributed._store import TileStore
+from widetail.distributed._work import KernelJob
 
 NETWORK = wt.nn.mlp(1, "erf")
 
@@ -47,7 +50,7 @@ def test_an_interrupted_run_is_resumed(run, inputs, tmp_path, monkeypatch, name)
     out = tmp_path / name
     command = ("kernel", tmp_path / "x.npy", "--net", NET, "--out", out, "--block", 10)
     calls = []
-    original = wt.nn.Sequential.kernel
+    original = KernelJob.values
 
     def interrupted(self, *arguments, **options):
         if len(calls) == 4:
@@ -56,12 +59,12 @@ def test_an_interrupted_run_is_resumed(run, inputs, tmp_path, monkeypatch, name)
         return original(self, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(wt.nn.Sequential, "kernel", interrupted)
+        patch.setattr(KernelJob, "values", interrupted)
         outcome = run(*command)
     assert outcome.code == 130
     assert not out.exists()
-    manifest = json.loads((tmp_path / f"{name}.partial.json").read_text())
-    assert manifest["rows"] == 25
+    facts = json.loads((tmp_path / f"{name}.tiles" / "facts.json").read_text())
+    assert facts["rows"] == 25
 
     other = run(*command[:3], "mlp(depth=1, activation=relu)", *command[4:])
     assert other.code == 1
@@ -71,24 +74,55 @@ def test_an_interrupted_run_is_resumed(run, inputs, tmp_path, monkeypatch, name)
     assert changed.code == 1
     assert "data" in changed.err
 
-    # a kill may cut the last line of the list of finished blocks
-    with (tmp_path / f"{name}.partial.done").open("a") as file:
-        file.write("2 ")
+    # one of the four finished blocks is damaged
+    _flip_a_byte(tmp_path / f"{name}.partial{out.suffix}", (0, 1))
     outcome = run(*command, "--json")
     assert outcome.code == 0
-    assert outcome.json["blocks_computed"] == 2
+    assert outcome.json["blocks_computed"] == 3
     stored = np.load(out) if name == "k.npy" else np.asarray(zarr.open_array(out, mode="r"))
     assert_allclose(stored, NETWORK.kernel(inputs).nngp, rtol=1e-13)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "x.npy", "y.npy"])
 
 
+def _flip_a_byte(path, tile):
+    """Damage the block in the given row and column of blocks of ten rows."""
+    if path.suffix == ".zarr":
+        path = path / "c" / str(tile[0]) / str(tile[1])
+        position = 11
+    else:
+        position = path.stat().st_size - 8 * 25 * 25 + 8 * (25 * 10 * tile[0] + 10 * tile[1]) + 3
+    with path.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1]))
+
+
 def test_restart_discards(run, inputs, tmp_path):
-    (tmp_path / "k.npy.partial.json").write_text("{}")
-    (tmp_path / "k.npy.partial.done").write_text("0 0\n")
     (tmp_path / "k.npy.partial.npy").write_text("nothing")
     command = ("kernel", tmp_path / "x.npy", "--net", NET, "--out", tmp_path / "k.npy")
-    assert run(*command).code == 1
+    outcome = run(*command)
+    assert outcome.code == 1
+    assert "--restart" in outcome.err
     assert run(*command, "--restart").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["k.npy", "x.npy"]
+
+
+def test_a_second_run_is_refused(run, inputs, tmp_path):
+    out = tmp_path / "k.zarr"
+    with TileStore(out, 25, 10, "float64", {}, staged=True):
+        outcome = run("kernel", tmp_path / "x.npy", "--net", NET, "--out", out)
+    assert outcome.code == 1
+    assert "is writing to" in outcome.err
+
+
+def test_a_cluster_needs_zarr_and_an_address_that_answers(run, inputs, tmp_path, monkeypatch):
+    command = ("kernel", tmp_path / "x.npy", "--net", NET, "--scheduler", "tcp://127.0.0.1:9")
+    assert "--out" in run(*command, "--out", tmp_path / "k.npy").err
+    monkeypatch.setattr(_kernel, "CONNECT_SECONDS", 0.2)
+    outcome = run(*command, "--out", tmp_path / "k.zarr")
+    assert outcome.code == 1
+    assert "nothing answers at 'tcp://127.0.0.1:9'" in outcome.err
 
 
 def test_what_is_there_is_not_overwritten(run, inputs, tmp_path):

@@ -16,6 +16,7 @@ SLOW = [
     "docs/reference/finite.md",
     "docs/reference/programs.md",
     "docs/tutorials/images.md",
+    "docs/tutorials/cluster.md",
     "docs/tutorials/priors.md",
     "docs/tutorials/programs.md",
     "docs/tutorials/scale_mixtures.md",

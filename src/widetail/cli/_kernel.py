@@ -1,7 +1,7 @@
 """`widetail kernel`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -9,6 +9,8 @@ import typer
 from widetail.cli import _options as options
 from widetail.cli._errors import CommandError
 from widetail.cli._output import Output, check_output
+
+CONNECT_SECONDS = 30
 
 
 def kernel(
@@ -21,6 +23,10 @@ def kernel(
         bool, typer.Option(help="Give the columns of a table mean 0 and variance 1 first; .npy is taken as it is.")
     ] = True,
     block: Annotated[int, typer.Option("--block", min=1, help="Rows of the blocks that are written at a time.")] = 2000,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster, such as tcp://10.0.0.1:8786."),
+    ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard an unfinished result.")] = False,
     drop: options.Drop = None,
     categorical: options.Categorical = None,
@@ -34,15 +40,21 @@ def kernel(
     """Write the kernel matrix of a table to disk.
 
     Block by block. After a kill, the same command goes on where it stopped. Memory: the inputs and a few blocks.
+    With --scheduler the workers of a Dask cluster compute the blocks and write them.
     """
-    from widetail._progress import reporter
     from widetail.cli._specs import parse_net
-    from widetail.cli._tiles_on_disk import SUFFIXES, TilesOnDisk, fingerprint
+    from widetail.distributed._gram import facts_of
+    from widetail.distributed._matrices import SUFFIXES
+    from widetail.distributed._store import TileStore
+    from widetail.distributed._work import KernelJob
+    from widetail.kernels._tiles import tile_rows
 
     output = Output(as_json=as_json, quiet=quiet)
     if out.exists():
         raise CommandError(f"{str(out)!r} is there already; remove it, or use another --out.")
     check_output("--out", out, SUFFIXES)
+    if scheduler and out.suffix != ".zarr":
+        raise CommandError(f"--scheduler needs a .zarr, which many workers can write to at once; got --out {out}.")
     make_net = parse_net(net)
     if data.suffix == ".npy":
         x = _load_array(data)
@@ -51,27 +63,73 @@ def kernel(
     x = x.astype(dtype)
     network = make_net(x.shape[-1])
     network.check_shape("DATA", x.shape[1:])
-    facts = {"net": repr(network), "get": get, "data": fingerprint(x)}
-    tiles = TilesOnDisk(out, len(x), min(block, len(x)), np.dtype(dtype), facts, restart=restart)
-    if tiles.done:
-        output.remark(f"going on after {len(tiles.done)} of {tiles.total} blocks")
-
-    def compute(here: slice, there: slice) -> np.ndarray:
-        values = network.kernel(x[here], None if here == there else x[there], get=get)
-        return np.asarray(values.ntk if get == "ntk" else values.nngp)
-
-    computed = tiles.fill(compute, reporter(not quiet, "blocks"))
-    total = tiles.total
-    tiles.finish()
+    rows_per_tile = tile_rows(network.numbers_per_pair(x.shape[1:]), len(x))
+    job = KernelJob.of(network, get, rows_per_tile, None if scheduler else False)
+    store = TileStore(
+        out,
+        len(x),
+        min(block, len(x)),
+        dtype,
+        facts_of(network, x, get, rows_per_tile),
+        restart=restart,
+        staged=True,
+        attributes={"kernel": repr(network), "get": get},
+    )
+    computed = _fill(store, job, x, scheduler, output, quiet=quiet)
     results = {
         "rows": len(x),
-        "blocks": total,
+        "blocks": store.tiles.total,
         "blocks_computed": computed,
-        "net": facts["net"],
+        "net": repr(network),
         "get": get,
         "out": str(out),
     }
     output.result(results, lambda console: console.print(f"{len(x)} x {len(x)} {get} kernel written to {out}"))
+
+
+def _fill(store: Any, job: Any, x: np.ndarray, scheduler: str | None, output: Output, *, quiet: bool) -> int:
+    """Compute the blocks that are missing, here or on a cluster; how many they were."""
+    from widetail._progress import reporter
+    from widetail.distributed import ClusterError, StoreBusyError, StoreMismatchError
+
+    try:
+        with store:
+            if store.done:
+                output.remark(f"going on after {len(store.done)} of {store.tiles.total} blocks")
+            if scheduler:
+                computed = _fill_on_cluster(store, job, x, scheduler, quiet=quiet)
+            else:
+                store.check_here(reporter(not quiet, "checksums"))
+                computed = store.fill_here(
+                    lambda here, there: job.values(x[here], None if here == there else x[there], threads=None),
+                    reporter(not quiet, "blocks"),
+                )
+            store.finish()
+    except StoreMismatchError as error:
+        raise CommandError(
+            f"{str(store.tiles.place.location)!r} was begun with another {error.name} ({error.before!r}, now "
+            f"{error.now!r}); use --restart to discard it, or another --out."
+        ) from None
+    except FileExistsError:
+        raise CommandError(
+            f"{store.tiles.place.location!r} is there, and nothing says what it is of; use --restart to discard it."
+        ) from None
+    except (StoreBusyError, ClusterError) as error:
+        raise CommandError(str(error)) from None
+    return computed
+
+
+def _fill_on_cluster(store: Any, job: Any, x: np.ndarray, scheduler: str, *, quiet: bool) -> int:
+    from distributed import Client
+
+    from widetail.distributed._gram import fill_on_cluster
+
+    try:
+        client = Client(scheduler, timeout=CONNECT_SECONDS)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise CommandError(f"--scheduler: nothing answers at {scheduler!r} ({error}).") from None
+    with client:
+        return fill_on_cluster(store, job, x, client, retries=2, progress=not quiet).computed
 
 
 def _load_array(path: Path) -> np.ndarray:

@@ -22,15 +22,27 @@ from widetail.kernels._values import Get, KernelValues, Rows, RowsFn
 
 
 def evaluate(
-    kernel: Any, x1: Any, x2: Any, get: Get, *, max_memory: float | int | None = None, progress: Progress = False
+    kernel: Any,
+    x1: Any,
+    x2: Any,
+    get: Get,
+    *,
+    max_memory: float | int | None = None,
+    progress: Progress = False,
+    rows_per_tile: int | None = None,
+    threads: int | None = None,
 ) -> KernelValues:
-    """The kernels of `x1` with `x2` (None: with itself), for concrete arrays; see `Kernel.kernel`."""
+    """The kernels of `x1` with `x2` (None: with itself), for concrete arrays; see `Kernel.kernel`.
+
+    A part of a matrix, computed with the `rows_per_tile` of the whole and beginning where one of its tiles begins, has
+    the same bits as in the whole.
+    """
     symmetric = x2 is None
     source1 = np.asarray(x1)
     source2 = source1 if symmetric else np.asarray(x2)
     numbers = kernel.numbers_per_pair(x1.shape[1:])
-    blocks1 = Blocks(len(source1), tile_rows(numbers, len(source1)))
-    blocks2 = Blocks(len(source2), tile_rows(numbers, len(source2)))
+    blocks1 = Blocks(len(source1), rows_per_tile or tile_rows(numbers, len(source1)))
+    blocks2 = Blocks(len(source2), rows_per_tile or tile_rows(numbers, len(source2)))
     shape = (len(source1), len(source2))
     wanted = KernelValues(
         nngp=get != "ntk" or None,
@@ -56,7 +68,7 @@ def evaluate(
                 target[there, here] = values.T
 
     keep_freed_memory()
-    with Workers(double=source1.dtype == np.float64) as workers:
+    with Workers(double=source1.dtype == np.float64, threads=threads) as workers:
         (first,) = workers.run([lambda: rows_fn(padded_block(source1, blocks1, 0))])
         per_panel = max(1, PANEL_BYTES // _nbytes(first))
         panels1, panels2 = blocks1.panels(per_panel), blocks2.panels(per_panel)
@@ -147,12 +159,13 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 class Workers:
     """A pool of threads for tasks that call JAX in one precision; leaves no thread behind, ever."""
 
-    def __init__(self, *, double: bool):
+    def __init__(self, *, double: bool, threads: int | None = None):
         self.double = double
+        self.threads = threads or worker_count()
         self.stopped = threading.Event()
 
     def __enter__(self) -> "Workers":
-        self.pool = ThreadPoolExecutor(worker_count(), thread_name_prefix="widetail")
+        self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="widetail")
         return self
 
     def __exit__(self, *exception: object) -> None:

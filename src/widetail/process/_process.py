@@ -95,6 +95,9 @@ class ScaleMixture(eqx.Module):
         key: PRNGKeyArray | Array | None = None,
         nodes: int = 64,
         draws: int = 1000,
+        client: Any = None,
+        store: Any = None,
+        solver: Any = None,
     ) -> Posterior:
         """Condition on observations.
 
@@ -110,6 +113,11 @@ class ScaleMixture(eqx.Module):
             key: random key, for method="importance".
             nodes: nodes of the quadrature; twice as many with `IndependentNoise`.
             draws: draws of the importance sampler.
+            client: a `dask.distributed.Client`: the kernel and the solves are then those of its cluster, in tiles on
+                disk, for n beyond the memory of one machine. With `IndependentNoise` only the kernel is.
+            store: with `client`, a folder that the workers share, or a URL that fsspec knows; an interrupted call
+                goes on where it stopped. A temporary folder of this machine by default.
+            solver: with `client`, None for an exact factorisation, or `wt.distributed.ConjugateGradients(...)`.
         """
         y = check_targets(x, y)
         rows = check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y))
@@ -119,6 +127,15 @@ class ScaleMixture(eqx.Module):
         inference = Inference(method, self.scale_sharing, options)
         kind = ScaledPosterior if is_scaled else IndependentPosterior
         noise = float(self.noise.variance)
+        if client is not None:
+            # the one look downwards: a room that builds on this one, and is needed only where there is a cluster
+            from widetail.distributed._posterior import condition_on_cluster
+
+            return condition_on_cluster(
+                self.kernel, self.prior_scale, noise, inference, _as_rows(x), y, *rows, kind, client, store, solver
+            )
+        if store is not None or solver is not None:
+            raise ValueError("store and solver are for a cluster: pass client=dask.distributed.Client(...) too.")
         return kind.condition(self.kernel, self.prior_scale, noise, inference, _as_rows(x), y, *rows)
 
     def trained(

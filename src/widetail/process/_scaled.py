@@ -33,7 +33,7 @@ class ScaledPosterior(Posterior):
     x: Any
     y: np.ndarray
     rows: RowNoise
-    factor: CholeskyFactor
+    factor: Any  # a CholeskyFactor, or what solves on a cluster in its place
     weights: np.ndarray  # A^{-1} Y, shape (n, outputs)
     likelihood: ScaledNoiseLikelihood
     scale: ScalePosterior
@@ -59,16 +59,9 @@ class ScaledPosterior(Posterior):
 
     @classmethod
     def _from_factor(cls, kernel, prior, noise, inference, x, y, rows, factor) -> "ScaledPosterior":
-        targets = two_dimensional(y)
-        whitened = factor.solve_lower(targets)
+        whitened = factor.solve_lower(two_dimensional(y))
         quad = np.sum(whitened**2, axis=0)
-        outputs = targets.shape[1]
-        n = rows.observations
-        log_det = factor.log_det() + rows.repeated_log_det(noise)
-        if inference.per_output:
-            likelihood = ScaledNoiseLikelihood(n, quad, log_det)
-        else:
-            likelihood = ScaledNoiseLikelihood(n * outputs, quad.sum(), outputs * log_det)
+        likelihood = scale_likelihood(quad, factor.log_det(), rows, noise, inference)
         scale = scale_posterior(prior, likelihood, inference.method, **inference.options)
         weights = factor.solve_upper(whitened)
         evidence = float(np.sum(scale.log_evidence))
@@ -173,6 +166,25 @@ class ScaledPosterior(Posterior):
             return covariance
 
         return from_scale(self.scale, like_targets(location, self.y), dispersion, matrix)
+
+
+def scale_likelihood(
+    quad: np.ndarray, log_det: float, rows: RowNoise, noise: float, inference: Inference
+) -> ScaledNoiseLikelihood:
+    r"""What the targets say of the scale.
+
+    Args:
+        quad: $y_d^\top A^{-1} y_d$ of every output, shape (outputs,).
+        log_det: log determinant of A.
+        rows: of the targets.
+        noise: noise variance.
+        inference: whether outputs share the scale.
+    """
+    n, outputs = rows.observations, len(quad)
+    log_det = log_det + rows.repeated_log_det(noise)
+    if inference.per_output:
+        return ScaledNoiseLikelihood(n, quad, log_det)
+    return ScaledNoiseLikelihood(n * outputs, quad.sum(), outputs * log_det)
 
 
 def add_to_diagonal(matrix: np.ndarray, values: Any) -> None:

@@ -1,0 +1,16 @@
+"""Kernels and exact inference on a Dask cluster, stored in Zarr, surviving dead workers.
+
+Nothing here imports JAX before it is needed: workers that only factor matrices do without its memory.
+"""
+
+from widetail.distributed._conjugate import ConjugateGradients as ConjugateGradients
+from widetail.distributed._conjugate import IterativeSolver as IterativeSolver
+from widetail.distributed._conjugate import conjugate_gradients as conjugate_gradients
+from widetail.distributed._errors import ClusterError as ClusterError
+from widetail.distributed._errors import PoisonedTileError as PoisonedTileError
+from widetail.distributed._errors import StoreBusyError as StoreBusyError
+from widetail.distributed._errors import StoreMismatchError as StoreMismatchError
+from widetail.distributed._factor import BlockCholesky as BlockCholesky
+from widetail.distributed._factor import cholesky as cholesky
+from widetail.distributed._gram import Gram as Gram
+from widetail.distributed._gram import gram as gram

@@ -1,0 +1,95 @@
+"""Short names for data and for kernels, the same in every process: what a store is of."""
+
+import dataclasses
+import functools
+import hashlib
+import types
+from typing import Any
+
+import numpy as np
+
+# Code of these is known by its name.
+_LIBRARIES = ("widetail", "jax", "numpy", "scipy", "sklearn", "equinox", "builtins")
+
+
+def data_fingerprint(x: np.ndarray) -> str:
+    """A hash of the shape and the numbers."""
+    x = np.ascontiguousarray(x)
+    digest = hashlib.sha256(f"{x.dtype.str}{x.shape}".encode())
+    digest.update(x.data.cast("B"))
+    return digest.hexdigest()[:16]
+
+
+def kernel_fingerprint(kernel: Any) -> str:
+    """A hash of a kernel's class, its numbers, and the code of the user's own functions inside it.
+
+    A function is known by what it does (its instructions, constants, and the values that it closes over), not by the
+    file and the line it stands in.
+    """
+    digest = hashlib.sha256()
+    for part in _parts(kernel, ()):
+        digest.update(part)
+        digest.update(b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _parts(value: Any, above: tuple[int, ...]):
+    """Bytes that determine a value; `above` holds the objects that it is inside of, which may refer to themselves."""
+    if id(value) in above:
+        yield b"again"
+        return
+    above = (*above, id(value))
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        yield f"{type(value).__name__} {value!r}".encode()
+    elif isinstance(value, types.ModuleType):  # has a dtype and a shape, if it is NumPy
+        yield value.__name__.encode()
+    elif hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, type):
+        yield data_fingerprint(np.asarray(value)).encode()
+    elif isinstance(value, (tuple, list)):
+        yield f"sequence of {len(value)}".encode()
+        for entry in value:
+            yield from _parts(entry, above)
+    elif isinstance(value, (set, frozenset)):
+        yield from _parts(sorted(value, key=repr), above)
+    elif isinstance(value, dict):
+        for key in sorted(value, key=repr):
+            yield from _parts((key, value[key]), above)
+    elif isinstance(value, types.CodeType):
+        yield value.co_code
+        yield from _parts((value.co_consts, value.co_names, value.co_varnames[: value.co_argcount]), above)
+    elif isinstance(value, functools.partial):
+        yield from _parts((value.func, value.args, value.keywords), above)
+    elif isinstance(value, types.MethodType):
+        yield from _parts((value.__func__, value.__self__), above)
+    elif isinstance(value, types.FunctionType) and not _is_known(value):
+        yield from _parts((value.__code__, value.__defaults__, value.__kwdefaults__), above)
+        yield from _parts([cell.cell_contents for cell in value.__closure__ or ()], above)
+        used = {name: value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__}
+        yield from _parts(used, above)
+    elif isinstance(value, (type, types.BuiltinFunctionType)) or _is_known(value):
+        yield _name(value).encode()
+        if isinstance(value, type) and not _is_known(value):
+            yield from _parts({key: part for key, part in vars(value).items() if callable(part)}, above)
+    else:
+        yield from _parts(type(value), above)
+        yield from _parts(_fields(value), above)
+
+
+def _fields(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(value, "get_params"):  # scikit-learn's kernels
+        return value.get_params()
+    return dict(vars(value)) if hasattr(value, "__dict__") else _name(value)
+
+
+def _is_known(value: Any) -> bool:
+    """Whether a function or class belongs to a library, where its name says which one it is."""
+    module = getattr(value, "__module__", None)
+    is_named = isinstance(getattr(value, "__qualname__", None), str) and "<" not in value.__qualname__
+    return isinstance(module, str) and module.split(".")[0] in _LIBRARIES and is_named
+
+
+def _name(value: Any) -> str:
+    module, name = getattr(value, "__module__", ""), getattr(value, "__qualname__", None)
+    return f"{module}.{name}" if name else getattr(value, "__name__", type(value).__qualname__)

@@ -1,0 +1,258 @@
+"""Kernel matrices computed by a cluster, tile by tile, into a Zarr array."""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from widetail._progress import Progress
+from widetail.distributed._cluster import Scattered, announce, check_client, run_tasks
+from widetail.distributed._errors import PoisonedTileError
+from widetail.distributed._fingerprint import data_fingerprint, kernel_fingerprint
+from widetail.distributed._places import Place
+from widetail.distributed._store import Pair, Tiles, TileStore
+from widetail.distributed._work import MOST_REPORTED, KernelJob, TileReport, check_tile, fill_tile
+
+ROWS_PER_TILE = 2000
+TILES_IN_MEMORY = 16  # what a worker may need at most, with room for Python, JAX and its own libraries
+FEWEST_BLOCKS = 10  # so that a handful of workers share the work evenly
+
+
+@dataclasses.dataclass(frozen=True)
+class Gram:
+    """A kernel matrix in a store.
+
+    Attributes:
+        tiles: where it is.
+        computed: how many tiles this call computed; the others were there.
+        seconds: sum over those tiles of the time to compute, and of the time to write.
+        peak_memory: the largest memory of any worker while it did, bytes; 0 when nothing was computed.
+    """
+
+    tiles: Tiles
+    computed: int = 0
+    seconds: tuple[float, float] = (0.0, 0.0)
+    peak_memory: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return self.tiles.n, self.tiles.n
+
+    @property
+    def array(self) -> Any:
+        """The matrix as a read-only Zarr array."""
+        import zarr
+
+        return zarr.open_array(
+            store=self.tiles.place.location, mode="r", storage_options=self.tiles.place.options or None
+        )
+
+    def dask(self) -> Any:
+        """The matrix as a Dask array with one chunk per tile."""
+        import dask.array
+
+        return dask.array.from_zarr(self.array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.array[:], dtype=dtype)
+
+
+def gram(
+    kernel: Any,
+    x: Any,
+    client: Any,
+    store: str | Path = "K.zarr",
+    *,
+    get: Literal["nngp", "ntk"] = "nngp",
+    block: int | None = None,
+    retries: int = 2,
+    restart: bool = False,
+    progress: Progress = True,
+    storage_options: dict[str, Any] | None = None,
+    sharded: bool | None = None,
+) -> Gram:
+    """The kernel matrix of the rows of `x`, computed by the workers of a cluster and written by them into a Zarr array.
+
+    The upper triangle is computed, in tiles by the engine of one machine and with the same bits; both triangles are
+    written. Killed at any moment, client, scheduler or workers, the same call goes on where it stopped: finished tiles
+    are compared with their checksums, and computed again where they differ. A store that was begun with another
+    network, other data or another dtype is refused, and so is a second run on a store that one is writing to.
+
+    Args:
+        kernel: a network of `widetail.nn`, a program, a kernel of `widetail.kernels`, or a function `k(x1, x2)`.
+        x: inputs, rows first; they are sent to the workers once, in blocks of rows.
+        client: a `dask.distributed.Client` of any cluster: LocalCluster, SSH, SLURM (dask-jobqueue), Kubernetes.
+        store: path of the Zarr array on a disk that the workers share, or a URL that fsspec knows (s3://...). The
+            manifest is in a folder beside it, `<store>.tiles`.
+        get: which of the two kernels.
+        block: rows of a tile; a worker's memory is that of a few tiles per thread. About 2000 by default, fewer for
+            small n and for small workers.
+        retries: how often a tile that raised an error is tried again. Tiles of workers that died are always redone.
+        restart: whether to discard what is in the store.
+        progress: True for the dashboard's address and a bar (or lines, where there is no terminal) on standard error;
+            False, or a function of (tiles done, tiles in all).
+        storage_options: arguments of the fsspec file system, for URLs.
+        sharded: whether the devices of a worker share the rows of a tile, by `jax.shard_map`; by default where a worker
+            has several. The last digits may then differ from those of one machine.
+
+    Raises:
+        StoreMismatchError: the store is of something else.
+        StoreBusyError: another run is writing to it.
+        PoisonedTileError: a tile has NaN or infinite entries; the message names the rows.
+        ClusterError: the scheduler is gone, a disk is full, or a tile killed every worker that tried it.
+
+    Example:
+        >>> import numpy as np, widetail as wt  # and client = dask.distributed.Client(...)
+        >>> K = wt.distributed.gram(wt.kernels.RBF(), np.eye(3), client, store="K.zarr", progress=False)
+        >>> K.array[0].round(3)
+        array([1.   , 0.368, 0.368])
+    """
+    check_client(client)
+    kernel, x, rows_per_tile = checked(kernel, x, get)
+    job = KernelJob.of(kernel, get, rows_per_tile, sharded)
+    if block is None:
+        block = min(default_block(len(x), rows_per_tile), _most_rows(client))
+    block = _checked_block(block, len(x))
+    holder = TileStore(
+        store,
+        len(x),
+        block,
+        x.dtype if rows_per_tile else np.float64,
+        facts_of(kernel, x, get, rows_per_tile),
+        restart=restart,
+        options=storage_options,
+        attributes={"kernel": _written(kernel), "get": get},
+    )
+    if holder.final.location.endswith(".npy"):
+        raise ValueError(f"store must be a Zarr array, such as 'K.zarr'; got {holder.final.location!r}.")
+    with holder:
+        return fill_on_cluster(holder, job, x, client, retries=retries, progress=progress)
+
+
+def fill_on_cluster(
+    holder: TileStore, job: KernelJob, x: np.ndarray, client: Any, *, retries: int, progress: Progress
+) -> Gram:
+    """Check what is finished, and have the rest computed."""
+    tiles = holder.tiles
+    report = announce(client, progress, "kernel")
+    _check_shared(client, tiles.place)
+    if holder.done:
+        _check_finished(holder, client, report)
+    blocks = Scattered(client, lambda index: x[tiles.rows(index)])
+
+    def submit(pair: Pair) -> Any:
+        i, j = pair
+        other = None if i == j else blocks[j]
+        return client.submit(fill_tile, job, tiles, i, j, blocks[i], other, pure=False, retries=retries)
+
+    computed, compute, write, peak = 0, 0.0, 0.0, 0
+    total = tiles.total
+    for (i, j), result in run_tasks(client, submit, holder.missing, blocks.forget, "kernel"):
+        outcome: TileReport = result
+        if outcome.poisoned:
+            raise _poisoned_error(outcome, tiles)
+        holder.mark(i, j)
+        computed += 1
+        compute, write = compute + outcome.seconds[0], write + outcome.seconds[1]
+        peak = max(peak, outcome.peak)
+        report(len(holder.done), total)
+    blocks.forget()
+    return Gram(tiles, computed, (compute, write), peak)
+
+
+def _check_finished(holder: TileStore, client: Any, report: Any) -> None:
+    tiles, done = holder.tiles, dict(holder.done)
+
+    def submit(pair: Pair) -> Any:
+        return client.submit(check_tile, tiles, *pair, done[pair], pure=False)
+
+    holder.keep_whole(run_tasks(client, submit, list(done), lambda: None, "checksums"), report)
+
+
+def _check_shared(client: Any, place: Place) -> None:
+    """Whether workers see the store: one that is on the client's own disk cannot be written to from elsewhere."""
+    blind = [worker for worker, sees in client.run(place.exists).items() if not sees]
+    if blind:
+        raise ValueError(
+            f"store: {place.location!r} is not visible from {len(blind)} workers, such as {blind[0]}; use a folder on "
+            f"a file system that they share with this process, or a URL such as s3://bucket/K.zarr."
+        )
+
+
+def _poisoned_error(outcome: TileReport, tiles: Tiles) -> PoisonedTileError:
+    pairs = outcome.poisoned
+    by_row: dict[int, int] = {}
+    for pair in pairs:
+        for row in set(pair):
+            by_row[row] = by_row.get(row, 0) + 1
+    # a bad row is bad against every other: it is in more entries than the rows it met
+    rows = tuple(sorted(by_row, key=lambda row: (-by_row[row], row))[:MOST_REPORTED])
+    here, there = tiles.rows(outcome.i), tiles.rows(outcome.j)
+    return PoisonedTileError(
+        f"x: the kernel of rows {here.start} to {here.stop - 1} with rows {there.start} to {there.stop - 1} is NaN or "
+        f"infinite in {len(pairs)} entries or more, the first at {pairs[0]}; rows that take part most: "
+        f"{', '.join(map(str, rows))}. Such inputs overflow, or the network's own function does; scale or drop them. "
+        f"Nothing of this tile was written.",
+        rows,
+    )
+
+
+def checked(kernel: Any, x: Any, get: str) -> tuple[Any, np.ndarray, int | None]:
+    """The kernel, the inputs as NumPy, and the rows of the engine's tiles (None for a function of the user's own)."""
+    from widetail.kernels import Kernel
+    from widetail.kernels._inputs import check_get, check_inputs
+    from widetail.kernels._tiles import tile_rows
+    from widetail.process._adapter import as_kernel
+
+    if get not in ("nngp", "ntk"):
+        raise ValueError(f"get must be 'nngp' or 'ntk', a store holds one matrix; got {get!r}.")
+    kernel = as_kernel(kernel)
+    if not isinstance(kernel, Kernel):
+        return kernel, np.asarray(x), None
+    check_get(kernel, get)
+    x, _ = check_inputs(kernel, x, None)
+    uses_samples = getattr(kernel, "uses_samples", None)
+    if uses_samples is not None and uses_samples(x.shape[1:]):
+        kernel.kernel(x[:1], get=get)  # warns here of the error of its integrals; warnings of workers are not seen
+    x = np.asarray(x)
+    return kernel, x, tile_rows(kernel.numbers_per_pair(x.shape[1:]), len(x))
+
+
+def facts_of(kernel: Any, x: np.ndarray, get: str, rows_per_tile: int | None) -> dict[str, Any]:
+    """What the numbers of a kernel matrix depend on."""
+    return {
+        "dtype": str(x.dtype),
+        "data": data_fingerprint(x),
+        "get": get,
+        "kernel": _written(kernel),
+        "network": kernel_fingerprint(kernel),
+        "engine tile": rows_per_tile,
+    }
+
+
+def _written(kernel: Any) -> str:
+    """How a kernel is written, without the addresses that functions have in one process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(kernel))
+
+
+def default_block(n: int, rows_per_tile: int | None) -> int:
+    """Rows of a tile of the store: a multiple of the engine's, so that its bits are those of one machine."""
+    wanted = max(1, min(ROWS_PER_TILE, -(-n // FEWEST_BLOCKS)))
+    step = rows_per_tile or 1
+    return min(max(step, step * round(wanted / step)), max(n, 1))
+
+
+def _most_rows(client: Any) -> int:
+    """Rows of the largest tile of which a dozen and more fit into the memory of a worker, for each of its threads."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    shares = [worker["memory_limit"] / worker["nthreads"] for worker in workers if worker["memory_limit"]]
+    return max(1, int((min(shares, default=np.inf) / (8 * TILES_IN_MEMORY)) ** 0.5)) if shares else ROWS_PER_TILE
+
+
+def _checked_block(block: Any, n: int) -> int:
+    if not isinstance(block, (int, np.integer)) or isinstance(block, bool) or block < 1:
+        raise ValueError(f"block must be a positive number of rows, such as 2000; got {block!r}.")
+    return min(int(block), n)

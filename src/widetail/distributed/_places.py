@@ -1,0 +1,121 @@
+"""Folders on a local or shared disk, and behind the URLs that fsspec knows (s3://, gs://, ...)."""
+
+import dataclasses
+import os
+import posixpath
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+from widetail._write import write_whole
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A path or URL; what is written to it is whole or not there.
+
+    Attributes:
+        location: a local path, or a URL with a scheme.
+        options: arguments of the fsspec file system (credentials, endpoints), for URLs.
+    """
+
+    location: str
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, location: str | Path, options: dict[str, Any] | None = None) -> "Place":
+        """A local path is made absolute: workers have working directories of their own."""
+        if not isinstance(location, (str, Path)):
+            raise ValueError(f"store must be a path or a URL; got {location!r}.")
+        if "://" in str(location):
+            return cls(str(location).rstrip("/"), options or {})
+        if options:
+            raise ValueError(f"storage_options are for URLs such as s3://bucket/K.zarr; {str(location)!r} is a path.")
+        return cls(os.path.abspath(location))
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is behind a URL."""
+        return "://" in self.location
+
+    @property
+    def path(self) -> Path:
+        """The local path."""
+        return Path(self.location)
+
+    def beside(self, suffix: str) -> "Place":
+        """The neighbour whose name has `suffix` behind it."""
+        return Place(self.location + suffix, self.options)
+
+    def inside(self, name: str) -> "Place":
+        """What is called `name` in this folder."""
+        return Place(posixpath.join(self.location, name) if self.is_remote else str(self.path / name), self.options)
+
+    def exists(self) -> bool:
+        """Whether there is a file or folder."""
+        if self.is_remote:
+            system, path = self._system()
+            system.invalidate_cache()
+            return bool(system.exists(path))
+        return self.path.exists()
+
+    def read(self, name: str) -> bytes | None:
+        """A small file in this folder, None where there is none."""
+        try:
+            if self.is_remote:
+                system, path = self._system()
+                return system.cat_file(f"{path}/{name}")
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        """Write a small file into this folder, which is made where it is missing.
+
+        Durable or not, it survives the end of the process; a durable one survives that of the machine too, but waits
+        for the disk.
+        """
+        if self.is_remote:  # an object appears when it is whole
+            system, path = self._system()
+            system.makedirs(path, exist_ok=True)
+            system.pipe_file(f"{path}/{name}", data)
+        else:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if durable:
+                write_whole(self.path / name, data)
+            else:
+                temporary = self.path / f".{name}.{uuid.uuid4().hex}"
+                temporary.write_bytes(data)
+                os.replace(temporary, self.path / name)
+
+    def read_all(self, prefix: str) -> dict[str, bytes]:
+        """The small files of this folder whose names begin with `prefix`."""
+        if self.is_remote:
+            system, path = self._system()
+            system.invalidate_cache()
+            if not system.exists(path):
+                return {}
+            names = [posixpath.basename(entry) for entry in system.ls(path, detail=False)]
+        elif self.path.is_dir():
+            names = os.listdir(self.path)
+        else:
+            return {}
+        found = {name: self.read(name) for name in names if name.startswith(prefix)}
+        return {name: data for name, data in found.items() if data is not None}
+
+    def remove(self) -> None:
+        """Remove the file or folder, if it is there."""
+        if self.is_remote:
+            if self.exists():
+                system, path = self._system()
+                system.rm(path, recursive=True)
+        elif self.path.is_dir():
+            shutil.rmtree(self.path)
+        else:
+            self.path.unlink(missing_ok=True)
+
+    def _system(self) -> tuple[Any, str]:
+        import fsspec
+
+        return fsspec.url_to_fs(self.location, **self.options)
