@@ -30,8 +30,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         inducing: number of inducing inputs (at most as many as rows), or the inputs themselves, in the units of X.
         random_state: an integer seed; the same seed gives the same model.
         selection: how to choose inducing inputs: "greedy", "kmeans" or "balanced" (see `sparse.choose_inducing`);
-            "auto" is "kmeans" for images, whose held-out score is better with the centres of clusters, and "greedy"
-            for tables and sequences.
+            "auto" is "kmeans" for images and "greedy" for tables and sequences.
         learn: whether to learn the kernel's hyperparameters.
         learn_rows: rows of the subset from which they are learned (of images at most 200).
         scale: what the law of the scale follows: "bound", the evidence lower bound; "held_out", the log score of
