@@ -1,6 +1,7 @@
 """Running many tasks on a Dask cluster that may lose workers, data, or its scheduler."""
 
 import asyncio
+import concurrent.futures
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,7 @@ TASKS_PER_THREAD = 4  # waiting on the cluster: enough that no thread waits for 
 SECONDS_BETWEEN_COUNTS = 5.0
 SMALL_BYTES = 100_000
 LOSSES_ALLOWED = 3  # by one task, of what was scattered for it, when workers die
+LOST = object()
 SECONDS_WITHOUT_WORKERS = 300.0
 GOES_ON = "What was finished is in the store: the same call goes on from there."
 
@@ -107,8 +109,9 @@ def run_tasks(
         while futures:
             future = next(queue)
             task = futures.pop(future)
-            if future.status == "finished":
-                yield task, future.result()
+            result = _result_of(future)
+            if result is not LOST:
+                yield task, result
             elif future.status == "error":
                 raise _explained(future.exception(), describe)
             else:  # cancelled: what it depended on is gone, or the scheduler is
@@ -121,12 +124,22 @@ def run_tasks(
                 add(task)
             future.release()
             fill(window())
-    except (asyncio.CancelledError, OSError, TimeoutError) as error:
+    except (asyncio.CancelledError, concurrent.futures.CancelledError, OSError, TimeoutError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise _broken(describe, error) from error
     finally:
         _cancel(client, list(futures))
+
+
+def _result_of(future: Any) -> Any:
+    """What a task returned; LOST where it failed, or where its worker died with the result before it was fetched."""
+    if future.status != "finished":
+        return LOST
+    try:
+        return future.result()
+    except concurrent.futures.CancelledError:
+        return LOST
 
 
 class _Window:
@@ -232,7 +245,7 @@ def run_graph(
             if future.status != "finished":
                 raise ClusterError(f"{describe}: the cluster lost its tasks, or its scheduler is gone. {GOES_ON}")
             yield future.result()
-    except (asyncio.CancelledError, OSError, TimeoutError) as error:
+    except (asyncio.CancelledError, concurrent.futures.CancelledError, OSError, TimeoutError) as error:
         raise _broken(describe, error) from error
     finally:
         _cancel(client, list(pending))
