@@ -75,7 +75,7 @@ class IterativeSolver:
 
     def inverse_diagonal(self) -> np.ndarray:
         """Not without n solves."""
-        raise NotImplementedError(
+        raise ValueError(
             "conjugate gradients do not give the diagonal of the inverse, which left-out predictions need; use "
             "solver=None, the block Cholesky factorisation."
         )

@@ -51,23 +51,21 @@ def simulated(
         sides: two for pairs, one for every row with itself.
         samples: points, divided among the replicates.
         tangent: whether the tangent kernel is wanted.
-        log: where the standard error over replicates is written down.
+        log: where the standard errors over replicates are written down, of each kernel.
     """
     inputs = tuple((side.x, side.present) for side in sides)
     found = _replicates(graphs, samples, tangent, variances, inputs)
     if log is not None:
         first, last = (graph.lines[graph.output].name for graph in (graphs[0], graphs[-1]))
         dimensions = sum(len(drawn_variables(graph)) for graph in graphs)
-        replicates = np.asarray(found[0])
-        error = replicates.std(axis=0, ddof=1) / np.sqrt(len(replicates))
-        size = np.abs(replicates.mean(axis=0))
-        log.append(
-            Accuracy(
-                (first, last), dimensions, "quasi-Monte Carlo", float(error.max(initial=0)), float(size.max(initial=0))
-            )
-        )
-    kernel, tangents = (None if values is None else values.mean(axis=0) for values in found)
-    return kernel, tangents
+        for kernel in found:
+            if kernel is not None:
+                replicates = np.asarray(kernel)
+                error = np.max(replicates.std(axis=0, ddof=1), initial=0) / np.sqrt(len(replicates))
+                size = np.max(np.abs(replicates.mean(axis=0)), initial=0)
+                log.append(Accuracy((first, last), dimensions, "quasi-Monte Carlo", float(error), float(size)))
+    nngp, ntk = (None if values is None else values.mean(axis=0) for values in found)
+    return nngp, ntk
 
 
 def drawn_variables(graph: Graph) -> list[int]:
@@ -201,14 +199,19 @@ class _Simulation:
         others.append(new)
         mine = self._at_all_points(side, self.values[side][statement.vector])
         for one in range(side + 1):
-            asked = [other for other in others if other[0] == one]
+            # those of two G-variables are known exactly
+            asked = [
+                other for other in others if other[0] == one and "H" in (self._line(other).kind, self._line(new).kind)
+            ]
+            if not asked:
+                continue
             theirs = jnp.stack([self._at_all_points(one, self.values[one][index]) for _, index in asked])
-            theirs = jnp.broadcast_to(theirs, (len(asked), *mine.shape)) if one == side else theirs
-            found = (
-                jnp.einsum("krp,rp->kr", theirs, mine) if one == side else jnp.einsum("kp,rp->kr", theirs[:, 0], mine)
-            )
+            if one == side:
+                found = jnp.einsum("krp,rp->kr", theirs, mine)
+            else:  # the first side is one row
+                found = jnp.einsum("kp,rp->kr", theirs[:, 0], mine)
             for other, moment in zip(asked, found / len(self.points), strict=True):
-                self.known.setdefault(("moment", *sorted((other, new))), moment)
+                self.known["moment", *sorted((other, new))] = moment
 
     def _at_all_points(self, side: int, values: Any) -> Any:
         return jnp.broadcast_to(values, (len(self.sides[side][0]), len(self.points)))
