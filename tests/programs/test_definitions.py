@@ -157,23 +157,6 @@ def test_a_function_of_five_variables_by_quasi_monte_carlo():
     np.testing.assert_allclose(found, 2 * k**2 + k, atol=6 * error)
 
 
-def test_products_with_gaussian_vectors_stay_exact_beside_a_simulated_function():
-    """Only what needs quasi-Monte Carlo has its error: the linear part of this program has none."""
-
-    @program
-    def mixed(p, x):
-        W = p.matrix(3.0)
-        linear = W @ (p.input_matrix(2.0) @ x)
-        many = p.nonlin(lambda a, b, c: 0.0 * a * b * c, *[p.input_matrix(1.0) @ x for _ in range(3)])
-        return linear + many
-
-    with pytest.warns(programs.QuasiMonteCarloWarning):
-        found = kernel(mixed)
-    variance = np.diagonal(6 * inner(X, X))
-    # the output is an H-variable and so sampled, but drawn with the exact covariances: its variance is close
-    np.testing.assert_allclose(np.diagonal(found), variance, rtol=0.01)
-
-
 def test_averages_over_the_width_become_numbers():
     @program
     def scaled(p, x):
