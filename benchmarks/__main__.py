@@ -5,6 +5,7 @@ from benchmarks import (  # noqa: F401 (they register)
     agreement,
     distributed,
     ensembles,
+    fitting,
     images,
     imports,
     inference,
