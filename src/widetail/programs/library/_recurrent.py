@@ -57,7 +57,7 @@ def gru(p: Any, xs: Any, *, weight_var: Any = 1.0, input_var: Any = 1.0, bias_va
 
     A state is a function of all gates so far, so from the second step on expectations are by quasi-Monte Carlo. The
     time of a pair of inputs grows with the square of the number of steps, and so does that of the first call, which
-    compiles: on two busy cores 36 s for 10 steps and 103 s for 20, later calls 3.6 s and 15 s for 20 x 20 inputs.
+    compiles: tens of seconds for 10 steps, minutes for more than 20.
     """
     Wz, Uz, bz = p.matrix(weight_var), p.input_matrix(input_var), p.bias(bias_var)
     Wr, Ur, br = p.matrix(weight_var), p.input_matrix(input_var), p.bias(bias_var)
