@@ -211,7 +211,7 @@ class _Simulation:
             else:  # the first side is one row
                 found = jnp.einsum("kp,rp->kr", theirs[:, 0], mine)
             for other, moment in zip(asked, found / len(self.points), strict=True):
-                self.known["moment", *sorted((other, new))] = moment
+                self.known["moment", min(other, new), max(other, new)] = moment
 
     def _at_all_points(self, side: int, values: Any) -> Any:
         return jnp.broadcast_to(values, (len(self.sides[side][0]), len(self.points)))
