@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from widetail import programs
-from widetail.programs._program import make_side
+from widetail.programs._evaluation import make_side
 from widetail.programs._simulation import simulated
 
 from .zoo import CASES, SHORT, named

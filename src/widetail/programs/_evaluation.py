@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from widetail.programs._statements import Graph
+
 
 @dataclasses.dataclass
 class Side:
@@ -17,6 +19,14 @@ class Side:
     x: Any
     present: Any
     known: dict[str, Any]
+
+
+def make_side(x: Any, graph: Graph, known: dict[str, Any]) -> Side:
+    """Inputs (n, *space, features) as the limit wants them."""
+    flat = x.reshape(len(x), -1, x.shape[-1])
+    if not graph.masked:
+        return Side(flat, None, known)
+    return Side(flat[..., :-1], flat[..., -1], known)
 
 
 @dataclasses.dataclass(frozen=True)

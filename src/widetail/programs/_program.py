@@ -17,12 +17,13 @@ from widetail._arrays import is_traced
 from widetail._validation import as_parameter, check_variance
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn._base import Parametrisation
-from widetail.programs._evaluation import Accuracy, Options, Side
+from widetail.programs._evaluation import Accuracy, Options, Side, make_side
 from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
 from widetail.programs._integrals import most_dimensions
 from widetail.programs._language import trace
 from widetail.programs._limit import Limit
+from widetail.programs._needs import needs
 from widetail.programs._simulation import simulated
 from widetail.programs._source import InputError, ProgramError
 from widetail.programs._statements import Graph, Random
@@ -161,12 +162,11 @@ class Program(Kernel):
 
     def needed_covariances(self, input_shape: tuple[int, ...]) -> list[tuple[int, int]]:
         """The pairs of arguments of functions whose covariance the kernel needs, for inputs of one shape."""
-        return sorted(_dry_run(self.fn, self.settings, tuple(input_shape), self.masked).asked)
+        return sorted(needs(self._decomposed(tuple(input_shape))).asked)
 
     def needed_products(self, input_shape: tuple[int, ...]) -> list[tuple[str, str]]:
         """The pairs of functions whose expected product the kernel needs."""
-        limit = _dry_run(self.fn, self.settings, tuple(input_shape), self.masked)
-        return sorted(limit.products)
+        return sorted(needs(self._decomposed(tuple(input_shape))).products)
 
     def accuracy(self, x1: Any, x2: Any = None) -> list[Accuracy]:
         """Estimated errors of the integrals over several variables, for the first few rows.
@@ -302,45 +302,11 @@ class _Observed(Program):
         return self.log
 
 
-def make_side(x: Any, graph: Graph, known: dict[str, Any]) -> Side:
-    """Inputs (n, *space, features) as the limit wants them."""
-    flat = x.reshape(len(x), -1, x.shape[-1])
-    if not graph.masked:
-        return Side(flat, None, known)
-    return Side(flat[..., :-1], flat[..., -1], known)
-
-
 @functools.lru_cache(maxsize=512)
 def _decomposition(
     fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], input_shape: tuple[int, ...], masked: bool
 ) -> Decomposition:
     return Decomposition(trace(fn, dict(settings), input_shape, masked))
-
-
-class _Needs(Limit):
-    """A limit without integrals, which finds out what is needed."""
-
-    def _integrate(self, *arguments: Any, **options: Any) -> Any:
-        return jnp.zeros(self.shape, self.dtype)
-
-
-@functools.lru_cache(maxsize=512)
-def _dry_run(
-    fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], input_shape: tuple[int, ...], masked: bool
-) -> Limit:
-    """The limit of one input with itself, without numbers: what is needed."""
-    program = _decomposition(fn, settings, input_shape, masked)
-    found: list[Limit] = []
-
-    def run(x: Any) -> Any:
-        side = make_side(x, program.graph, {})
-        variances = {name: random.var for name, random in program.graph.randoms.items()}
-        limit = _Needs((program, program), variances, (side, side), Options(order=2), same=True)
-        found.append(limit)
-        return limit.readout()
-
-    jax.eval_shape(run, jax.ShapeDtypeStruct((1, *input_shape), np.float32))
-    return found[0]
 
 
 def _show(value: Any) -> str:
