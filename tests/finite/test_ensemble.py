@@ -66,24 +66,42 @@ def test_an_epoch_against_a_plain_loop():
 
 
 def test_early_stopping_keeps_the_best_epoch_of_each_member():
-    rng = np.random.default_rng(1)
-    noise = rng.integers(0, 2, 40)  # nothing to learn: validation gets worse
-    result = finite.fit_ensemble(
-        NETWORK, SCALES, X[:40], noise, key=jax.random.key(0), loss="cross_entropy", batch_size=16, max_epochs=60,
-        patience=3, learning_rate=0.1, validation=(X[40:], rng.integers(0, 2, 10)),
-    )  # fmt: skip
+    noise = np.random.default_rng(1).integers(0, 2, 50)  # nothing to learn: held-out rows get worse
+    options = {"key": jax.random.key(0), "loss": "cross_entropy", "batch_size": 16, "learning_rate": 0.1}
+    held_out = np.arange(50) >= 40
+    result = finite.fit_ensemble(NETWORK, SCALES, X, noise, max_epochs=60, patience=3, held_out=held_out, **options)
     assert len(result.train_losses) < 60
     best = np.asarray(result.best_epochs)
     assert np.array_equal(best, 1 + np.argmin(np.where(np.isnan(result.validation_losses), np.inf,
                                                        result.validation_losses), axis=0)) or np.all(
         result.validation_losses[best - 1, np.arange(3)] < result.validation_losses.min(0) + 1e-4
     )  # fmt: skip
-    # the parameters are those of that epoch: fewer epochs without validation give them too
-    again = finite.fit_ensemble(
-        NETWORK, SCALES, X[:40], noise, key=jax.random.key(0), loss="cross_entropy", batch_size=16,
-        max_epochs=int(best[0]), learning_rate=0.1,
-    )  # fmt: skip
+    # the parameters are those of that epoch: fewer epochs without the held-out rows give them too
+    again = finite.fit_ensemble(NETWORK, SCALES, X[:40], noise[:40], max_epochs=int(best[0]), **options)
     assert_allclose(again.outputs(X)[0], result.outputs(X)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["together", "in_turn"])
+def test_members_hold_out_rows_of_their_own(mode):
+    """What a member becomes in an epoch depends on the targets that it does not hold out, and on no other."""
+    held_out = np.zeros((3, 50), bool)
+    for member in range(3):
+        held_out[member, 10 * member : 10 * member + 20] = True
+    changed = np.where(np.arange(50) < 10, 1 - Y, Y)  # rows that the first member holds out, and it alone
+    before, after = (
+        finite.fit_ensemble(
+            NETWORK, SCALES, X, y, held_out=held_out, members=mode, key=jax.random.key(0), loss="cross_entropy",
+            batch_size=16, max_epochs=1,
+        )
+        for y in (Y, changed)
+    )  # fmt: skip
+    assert np.array_equal(before.outputs(X)[0], after.outputs(X)[0])
+    assert before.train_losses[0, 0] == after.train_losses[0, 0]
+    assert before.validation_losses[0, 0] != after.validation_losses[0, 0]
+    assert not np.array_equal(before.outputs(X)[1:], after.outputs(X)[1:])
+    f, rows = before.outputs(X)[2], held_out[2]
+    expected = -np.mean(jax.nn.log_softmax(f[rows])[np.arange(rows.sum()), Y[rows]])
+    assert_allclose(before.validation_losses[0, 2], expected, rtol=1e-6)
 
 
 class StopHereError(Exception):
@@ -139,6 +157,8 @@ def test_bad_input():
         "learning_rate must be": {"learning_rate": 0.0},
         "batch_size must be": {"batch_size": 0},
         "members must be": {"members": "both"},
+        r"held_out must be booleans, .* got int64 of shape \(50,\)": {"held_out": Y},
+        "held_out must leave every member rows": {"held_out": np.ones(50, bool)},
     }.items():
         with pytest.raises(ValueError, match=message):
             fit(**options)

@@ -95,7 +95,7 @@ class WideEnsemble(StructuredInputs, BaseEstimator):
             raise ValueError(f"prior must be a prior such as wt.InverseGamma(2.0, 2.0), or None; got {self.prior!r}.")
 
     def _train(self, x: np.ndarray, y: np.ndarray, loss: Loss, outputs: int, key: Any) -> np.ndarray:
-        """Fit all members on standardised inputs; the rows that were held out."""
+        """Fit all members on standardised inputs; the rows that each of them held out, booleans (members, n)."""
         members_key, fit_key = split_key(key)
         prior = InverseGamma(2.0, 2.0) if self.prior is None else self.prior
         self.net_ = default_network(self.input_shape_) if self.net is None else self.net
@@ -105,19 +105,18 @@ class WideEnsemble(StructuredInputs, BaseEstimator):
         self.net_.output_signal(self.input_shape_, self.width, name="X")
         scales = draw_scales(prior, members_key, self.members)
         held_out = self._rows_to_hold_out(len(x))
-        rest = np.setdiff1d(np.arange(len(x)), held_out)
         fit = fit_ensemble(
             self.network_,
             scales,
-            x[rest],
-            y[rest],
+            x,
+            y,
             key=fit_key,
             loss=loss,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
             max_epochs=self.max_epochs,
             patience=self.patience,
-            validation=(x[held_out], y[held_out]) if len(held_out) else None,
+            held_out=held_out if held_out.any() else None,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             progress=self.verbose,
         )
@@ -125,10 +124,18 @@ class WideEnsemble(StructuredInputs, BaseEstimator):
         return held_out
 
     def _rows_to_hold_out(self, n: int) -> np.ndarray:
+        """Of rows in a random order every member holds out some, half of which its neighbour holds out too.
+
+        What is measured on held-out rows then rests on several times as many of them as one member holds out, most of
+        them unseen by two, so that the spread of the members among themselves can be told from the noise.
+        """
+        held_out = np.zeros((self.members, n), bool)
         count = round(self.validation_fraction * n)
-        if not self.early_stopping or count < FEWEST_ROWS_TO_HOLD_OUT:
-            return np.zeros(0, np.int64)
-        return np.sort(np.random.default_rng(int(self.random_state)).permutation(n)[:count])
+        if self.early_stopping and count >= FEWEST_ROWS_TO_HOLD_OUT:
+            order = np.random.default_rng(int(self.random_state)).permutation(n)
+            for member, rows in enumerate(held_out):
+                rows[order[(member * (count // 2) + np.arange(count)) % n]] = True
+        return held_out
 
     def _outputs(self, x: Any) -> np.ndarray:
         """Outputs of every member in standard units, shape (members, n, outputs)."""

@@ -27,7 +27,7 @@ class WideEnsembleClassifier(ClassifierMixin, WideEnsemble):
         batch_size: rows per step.
         max_epochs: most passes through the data.
         early_stopping: whether to hold out rows and keep the parameters that are best on them.
-        validation_fraction: share of rows to hold out.
+        validation_fraction: share of rows that each member holds out; half of them are those of the member before.
         patience: epochs without improvement after which a member has finished.
         standardise: whether to standardise inputs: per column of a table, all pixels of images alike.
         readout: "scaled" trains u of the readout weights sqrt(beta) u, "direct" the weights themselves.

@@ -18,7 +18,7 @@ class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
     """An ensemble of finite networks, each with a readout scale of its own, trained on the squared error.
 
     The predictive distribution gives every member the same probability, and adds Gaussian noise of one variance (in
-    units of the standardised targets), chosen by the likelihood of the rows that were held out.
+    units of the standardised targets), chosen by the likelihood of held-out rows under the members that held them out.
 
     Args:
         net, prior, members, width, learning_rate, batch_size, max_epochs: as in `WideEnsembleClassifier`.
@@ -60,9 +60,10 @@ class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
         self.y_scaling_ = Scaling.of(columns) if self.standardise else Scaling.identity(columns.shape[1])
         x, targets = self._first_inputs(x), self.y_scaling_.apply(columns)
         held_out = self._train(x, targets, "squared", columns.shape[1], self._key())
-        rows = held_out if len(held_out) else np.arange(len(x))
+        unseen = held_out if held_out.any() else np.ones_like(held_out)
+        rows = unseen.any(axis=0)
         f = member_outputs(self.network_, self.parameters_, self.scales_, x[rows])
-        self.noise_ = _best_noise(f, targets[rows])
+        self.noise_ = _best_noise(f, targets[rows], unseen[:, rows])
         return self
 
     def predict_dist(self, X: Any) -> Predictive:
@@ -97,14 +98,21 @@ class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
         return tags
 
 
-def _best_noise(f: np.ndarray, y: np.ndarray) -> float:
-    """The variance with the largest likelihood of y under an equal mixture of normals around the members."""
+def _best_noise(f: np.ndarray, y: np.ndarray, unseen: np.ndarray) -> float:
+    """The variance with the largest likelihood of y under an equal mixture of normals around members.
+
+    Args:
+        f: outputs of the members, shape (members, n, outputs).
+        y: targets, shape (n, outputs).
+        unseen: members to take for a row, booleans (members, n).
+    """
     squared = (f - y) ** 2
+    log_weights = np.where(unseen, 0.0, -np.inf)[..., None]
 
     def loss(log_variance: float) -> float:
-        log_density = -0.5 * (squared * math.exp(-log_variance) + log_variance)
+        log_density = log_weights - 0.5 * (squared * math.exp(-log_variance) + log_variance)
         return -float(np.mean(np.logaddexp.reduce(log_density, axis=0)))
 
-    largest = math.log(max(float(squared.mean()), 1e-12)) + 1.0
+    largest = math.log(max(float(squared[unseen].mean()), 1e-12)) + 1.0
     found: Any = scipy.optimize.minimize_scalar(loss, bounds=(largest - 15.0, largest), method="bounded")
     return math.exp(float(found.x))

@@ -93,19 +93,18 @@ def _fit(config: EnsembleConfig, prior: ScalePrior, x: np.ndarray, y: np.ndarray
 
     scale_key, fit_key = jax.random.split(jax.random.key(seed))
     scales = np.asarray(prior.sample(scale_key, (config.members,)), np.float64)
-    held_out = len(x) // 10
     fit = fit_ensemble(
         ScaledNetwork(default_network((*x.shape[1:], 1)), config.width, outputs=CLASSES),
         scales,
-        inputs(x[held_out:]),
-        y[held_out:],
+        inputs(x),
+        y,
         key=fit_key,  # the plain ensemble and the mixture start from the same networks, but for the scale
         loss="cross_entropy",
         learning_rate=config.learning_rate,
         batch_size=config.batch_size,
         max_epochs=config.max_epochs,
         patience=config.patience,
-        validation=(inputs(x[:held_out]), y[:held_out]),
+        held_out=np.arange(len(x)) < len(x) // 10,
     )
 
     def log_probabilities(images: np.ndarray) -> np.ndarray:

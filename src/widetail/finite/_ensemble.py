@@ -33,9 +33,9 @@ class EnsembleFit:
         network: the architecture of all of them.
         scales: readout variance of each, shape (members,).
         parameters: parameters of all, with an axis of members in front of every array: those of the best epoch of each
-            where there was validation data, the last ones otherwise.
+            where rows were held out, the last ones otherwise.
         train_losses: mean loss of every epoch, shape (epochs, members).
-        validation_losses: the same on validation data, NaN without them.
+        validation_losses: the same on the rows that each member holds out, NaN without them.
         best_epochs: the epoch (counted from 1) that each member's parameters are from.
         seconds: wall time, of this run only if it was resumed.
     """
@@ -65,7 +65,7 @@ def fit_ensemble(
     batch_size: int = 128,
     max_epochs: int = 100,
     patience: int = 10,
-    validation: tuple[Any, Any] | None = None,
+    held_out: Any = None,
     members: Members = "auto",
     checkpoint: str | Path | None = None,
     progress: Progress = False,
@@ -85,7 +85,8 @@ def fit_ensemble(
         batch_size: rows per step.
         max_epochs: most passes through the data.
         patience: a member has finished when its validation loss has not improved for this many epochs.
-        validation: inputs and targets to stop by; None trains all epochs.
+        held_out: rows to stop by, which are not trained on: booleans of shape (n,), or (members, n) where every member
+            holds out rows of its own. None trains all epochs on all rows.
         members: "together" in one vectorised loop, "in_turn", or "auto" for what is faster on this kind of network and
             device. Rounding differs between the two.
         checkpoint: a file that is written after every epoch; if it is there already, training resumes from it.
@@ -107,23 +108,21 @@ def fit_ensemble(
     if loss not in get_args(Loss):
         raise ValueError(f"loss must be 'squared' or 'cross_entropy'; got {loss!r}.")
     y = _check_targets(loss, "y", x, y, network.network.outputs)
-    held_out = None
-    if validation is not None:
-        x_held = check_inputs("validation", validation[0]).astype(np.float32)
-        held_out = x_held, _check_targets(loss, "validation", x_held, validation[1], network.network.outputs)
     scales = np.asarray(scales, np.float64)
     if scales.ndim != 1 or not len(scales) or not np.all(np.isfinite(scales) & (scales > 0)):
         raise ValueError(f"scales must be positive variances, one per member; got {scales!r}.")
+    stop_by = _check_held_out(held_out, len(scales), len(x))
     if not (isinstance(learning_rate, (int, float, np.number)) and 0 < learning_rate < math.inf):
         raise ValueError(f"learning_rate must be a positive number; got {learning_rate!r}.")
     for name, value in (("batch_size", batch_size), ("max_epochs", max_epochs), ("patience", patience)):
         check_count(name, value)
     together = _together(members, network)
-    run = _Run(network, scales, loss, float(learning_rate), _batch_rows(batch_size, len(x)), together, key, x, y)
+    rows = _batch_rows(batch_size, len(x))
+    run = _Run(network, scales, loss, float(learning_rate), rows, together, key, x, y, stop_by)
     # x and y by their bytes: a resumed run must go on with the same rows
     identity = fingerprint(
         network, scales, loss, learning_rate, batch_size, patience, together, np.asarray(jax.random.key_data(key)),
-        x, y, *(() if held_out is None else held_out),
+        x, y, stop_by,
     )  # fmt: skip
     path = None if checkpoint is None else Path(checkpoint)
     state = run.start()
@@ -132,18 +131,18 @@ def fit_ensemble(
         state, facts = read_checkpoint(path, identity, state)
         epoch, history = facts["epoch"], facts["history"]
     report = reporter(progress, "epochs")
-    while epoch < max_epochs and not (held_out is not None and np.all(epoch - state.best_epoch >= patience)):
+    while epoch < max_epochs and not (stop_by.any() and np.all(epoch - state.best_epoch >= patience)):
         report(epoch, max_epochs)
         epoch += 1
         training, losses = run.epoch(state.training, epoch)
         check_losses(losses, scales, learning_rate, f"in epoch {epoch}")
         history["train"].append(losses.tolist())
         state = state._replace(training=training)
-        if held_out is None:
+        if not stop_by.any():
             state = state._replace(best=training.parameters, best_epoch=np.full(len(scales), epoch))
             history["validation"].append([math.nan] * len(scales))
         else:
-            found = run.validate(training.parameters, *held_out)
+            found = run.validate(training.parameters)
             check_losses(found, scales, learning_rate, f"in epoch {epoch} (validation)")
             history["validation"].append(found.tolist())
             state = _keep_best(state, found, epoch)
@@ -167,16 +166,19 @@ def member_outputs(network: ScaledNetwork, parameters: Any, scales: Any, x: Any)
     One network and a fixed number of rows at a time, so that memory is bounded and one compiled function serves all.
     """
     x = np.asarray(x, np.float32)
+    members = range(len(scales))
+    return np.stack([_outputs_of_one(network, parameters, scales, member, x) for member in members]).astype(np.float64)
+
+
+def _outputs_of_one(network: ScaledNetwork, parameters: Any, scales: Any, member: int, x: np.ndarray) -> np.ndarray:
     rows = ROWS_AT_ONCE  # always as many, so that a row's outputs do not depend on its neighbours, to the last bit
-    results = []
-    for member, scale in enumerate(np.asarray(scales, np.float32)):
-        own = jax.tree.map(lambda leaf, member=member: leaf[member], parameters)
-        parts = [
-            np.asarray(_outputs(network, own, scale, _filled(x[start : start + rows], rows)))[: len(x) - start]
-            for start in range(0, len(x), rows)
-        ]
-        results.append(np.concatenate(parts))
-    return np.stack(results).astype(np.float64)
+    scale = np.float32(scales[member])
+    own = jax.tree.map(lambda leaf: leaf[member], parameters)
+    parts = [
+        np.asarray(_outputs(network, own, scale, _filled(x[start : start + rows], rows)))[: len(x) - start]
+        for start in range(0, len(x), rows)
+    ]
+    return np.concatenate(parts)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -206,6 +208,26 @@ def _check_targets(loss: Loss, name: str, x: np.ndarray, y: Any, outputs: int) -
     if not is_fine:
         raise ValueError(f"{name}: targets must be {expected} for loss={loss!r}; got {y.dtype} of shape {y.shape}.")
     return y.astype(np.int32 if loss == "cross_entropy" else np.float32)
+
+
+def _check_held_out(held_out: Any, members: int, n: int) -> np.ndarray:
+    """Booleans of shape (members, n)."""
+    if held_out is None:
+        return np.zeros((members, n), bool)
+    held_out = np.asarray(held_out)
+    if held_out.dtype != bool or held_out.shape not in ((n,), (members, n)):
+        raise ValueError(
+            f"held_out must be booleans, one for every row of x, shape ({n},), or for every member and row, shape "
+            f"({members}, {n}); got {held_out.dtype} of shape {held_out.shape}."
+        )
+    rows = np.broadcast_to(held_out, (members, n))
+    counts = rows.sum(axis=1)
+    if np.any(counts == 0) or np.any(counts == n):
+        raise ValueError(
+            f"held_out must leave every member rows to train on and rows to stop by; of {n} rows the members hold out "
+            f"{counts.tolist()}. Use held_out=None to train on all of them."
+        )
+    return rows
 
 
 def _together(members: Members, network: ScaledNetwork) -> bool:
@@ -243,6 +265,7 @@ class _Run:
     key: PRNGKeyArray
     x: np.ndarray
     y: np.ndarray
+    held_out: np.ndarray  # (members, n)
 
     def start(self) -> _State:
         numbers = np.arange(len(self.scales), dtype=np.uint32)
@@ -251,14 +274,17 @@ class _Run:
         return _State(training, training.parameters, none, np.zeros(len(none), np.int64))
 
     def batches(self, epoch: int) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Rows in an order of this epoch's own; the last batch is filled with rows of no weight."""
+        """Rows in an order of this epoch's own, and what they weigh for every member, (members, rows).
+
+        Rows that a member holds out have no weight for it; nor have those that the last batch is filled with.
+        """
         epoch_key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31), epoch)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(epoch_key), np.uint32).tolist())
-        order = rng.permutation(len(self.x))
+        order = rng.permutation(np.flatnonzero(~self.held_out.all(axis=0)))
         for number, start in enumerate(range(0, len(order), self.batch_size)):
             rows = order[start : start + self.batch_size]
-            weights = np.zeros(self.batch_size, np.float32)
-            weights[: len(rows)] = 1.0
+            weights = np.zeros((len(self.scales), self.batch_size), np.float32)
+            weights[:, : len(rows)] = ~self.held_out[:, rows]
             rows = _filled(rows, self.batch_size)
             yield self.x[rows], self.y[rows], weights, jax.random.fold_in(epoch_key, number)
 
@@ -273,7 +299,7 @@ class _Run:
                 state, losses = _step_together(
                     self.network, self.loss, state, scales, numbers, rate, x, y, weights, key
                 )
-                sums.append((losses, weights.sum()))
+                sums.append((losses, weights.sum(axis=1)))
             total = sum(np.asarray(losses, np.float64) * count for losses, count in sums)
             rows = sum(count for _, count in sums)
             return state, np.asarray(total / rows)
@@ -282,16 +308,19 @@ class _Run:
             own = jax.tree.map(lambda leaf, number=number: leaf[number], state)
             sums = []
             for x, y, weights, key in self.batches(epoch):
-                own, loss = _step(self.network, self.loss, own, scale, number, rate, x, y, weights, key)
-                sums.append((loss, weights.sum()))
+                own, loss = _step(self.network, self.loss, own, scale, number, rate, x, y, weights[number], key)
+                sums.append((loss, weights[number].sum()))
             total[number] = sum(float(loss) * count for loss, count in sums) / sum(count for _, count in sums)
             found.append(own)
         return jax.tree.map(lambda *leaves: np.stack(leaves), *found), total
 
-    def validate(self, parameters: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Mean loss of every member on other rows."""
-        f = member_outputs(self.network, parameters, self.scales, x)
-        return np.array([float(np.mean(row_losses(self.loss, own, y))) for own in f])
+    def validate(self, parameters: Any) -> np.ndarray:
+        """Mean loss of every member on the rows that it holds out."""
+        losses = []
+        for member, rows in enumerate(self.held_out):
+            f = _outputs_of_one(self.network, parameters, self.scales, member, self.x[rows])
+            losses.append(float(np.mean(row_losses(self.loss, f.astype(np.float64), self.y[rows]))))
+        return np.array(losses)
 
 
 @functools.cache
@@ -326,10 +355,10 @@ def _step_together(
     network: ScaledNetwork, loss: Loss, state: Any, scales: Any, numbers: Any, rate: Any, x: Any, y: Any, weights: Any,
     key: Any,
 ) -> Any:  # fmt: skip
-    def one(state: Any, scale: Any, number: Any) -> Any:
+    def one(state: Any, scale: Any, number: Any, weights: Any) -> Any:
         return _step(network, loss, state, scale, number, rate, x, y, weights, key)
 
-    return jax.vmap(one)(state, scales, numbers)
+    return jax.vmap(one)(state, scales, numbers, weights)
 
 
 def _keep_best(state: _State, losses: np.ndarray, epoch: int) -> _State:
