@@ -286,7 +286,9 @@ class _Run:
             weights = np.zeros((len(self.scales), self.batch_size), np.float32)
             weights[:, : len(rows)] = ~self.held_out[:, rows]
             rows = _filled(rows, self.batch_size)
-            yield self.x[rows], self.y[rows], weights, jax.random.fold_in(epoch_key, number)
+            # the key of the batch is made where it is used: that costs nothing in a compiled function, and as much as a
+            # small batch outside of it
+            yield self.x[rows], self.y[rows], weights, (epoch_key, np.uint32(number))
 
     def epoch(self, state: Training, epoch: int) -> tuple[Training, np.ndarray]:
         """One pass through the data; the new state and the mean loss of every member."""
@@ -316,6 +318,7 @@ class _Run:
 
     def validate(self, parameters: Any) -> np.ndarray:
         """Mean loss of every member on the rows that it holds out."""
+        parameters = jax.tree.map(np.asarray, parameters)  # members of NumPy arrays are views, of JAX ones copies
         losses = []
         for member, rows in enumerate(self.held_out):
             f = _outputs_of_one(self.network, parameters, self.scales, member, self.x[rows])
@@ -346,7 +349,8 @@ def _step(
     network: ScaledNetwork, loss: Loss, state: Any, scale: Any, number: Any, rate: Any, x: Any, y: Any, weights: Any,
     key: Any,
 ) -> Any:  # fmt: skip
-    own_key = jax.random.fold_in(key, number)
+    epoch_key, batch = key
+    own_key = jax.random.fold_in(jax.random.fold_in(epoch_key, batch), number)
     return descend(network, _adam(), loss, "all", state, scale, rate, x, y, weights, own_key)
 
 
