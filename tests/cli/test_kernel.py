@@ -1,6 +1,7 @@
 """Kernel matrices on disk: the right numbers, and no work done twice."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -43,6 +44,18 @@ def test_a_table_is_standardised(run, tmp_path):
     assert run("kernel", tmp_path / "t.csv", "--net", NET, "--out", tmp_path / "k.npy").code == 0
     x = np.column_stack([(v - v.mean()) / v.std() for v in (a, b)])
     assert_allclose(np.load(tmp_path / "k.npy"), NETWORK.kernel(x).nngp, rtol=1e-12)
+
+
+def test_a_signal_counts_even_when_a_library_answers_it_with_an_error_of_its_own(run, inputs, tmp_path, monkeypatch):
+    def interrupted(self, *arguments, **options):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise RuntimeError("the compiler was interrupted") from error
+
+    monkeypatch.setattr(KernelJob, "values", interrupted)
+    outcome = run("kernel", tmp_path / "x.npy", "--net", NET, "--out", tmp_path / "k.npy")
+    assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "widetail: interrupted")
 
 
 @pytest.mark.parametrize("name", ["k.npy", "k.zarr"])

@@ -83,15 +83,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wants_traceback = "--debug" in arguments
     with warnings.catch_warnings():
         warnings.showwarning = _one_line_warning
+        signals: list[BaseException] = []
         try:
-            with _signals_as_exceptions():
+            with _signals_as_exceptions(signals):
                 outcome = app(args=arguments, prog_name="widetail", standalone_mode=False)
             sys.stdout.flush()
             if outcome == INTERRUPTED:  # typer has turned the exception into its code
                 raise KeyboardInterrupt
             return outcome if isinstance(outcome, int) else SUCCESS
         except BaseException as error:
-            code, message = _verdict(error)
+            # A library that was interrupted may say so in its own words: what counts is the signal that came first.
+            code, message = _verdict(signals[0] if signals else error)
             if wants_traceback and code in (FAILED, USAGE):
                 traceback.print_exception(error)
             if message:
@@ -150,8 +152,8 @@ def _one_line_warning(message: Any, category: Any, filename: Any, lineno: Any, f
 
 
 @contextlib.contextmanager
-def _signals_as_exceptions() -> Iterator[None]:
-    """Ctrl-C and SIGTERM raise, so that temporary files are removed on the way out.
+def _signals_as_exceptions(raised: list[BaseException]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM raise, so that temporary files are removed on the way out; what they raise is added to a list.
 
     A library may swallow what is raised inside one of its callbacks; the signal is then sent again until it is heard.
     """
@@ -167,7 +169,8 @@ def _signals_as_exceptions() -> Iterator[None]:
         reminder = threading.Timer(PATIENCE, send_again, (number,))
         reminder.daemon = True
         reminder.start()
-        raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
+        raised.append(KeyboardInterrupt() if number == signal.SIGINT else _Terminated())
+        raise raised[-1]
 
     def complain(event: Any) -> None:
         if not issubclass(event.exc_type, (KeyboardInterrupt, _Terminated)):  # those come again
