@@ -73,7 +73,7 @@ class Comparison:
         left_out = [case for case in cases if case.endswith("/left_out")]
         if left_out:
             numbers = ", ".join(
-                f"{cases[case]} {gaps[(case,)].mean:+.2f} ± {gaps[(case,)].error:.2f}" for case in left_out
+                f"{cases[case]} {gaps[(case,)].mean:+.3f} ± {gaps[(case,)].error:.3f}" for case in left_out
             ).replace("-", "\N{MINUS SIGN}")
             sentences.append(
                 f"With classes that were never seen in training (nats per image, {self.mixture} minus {self.plain}): "
