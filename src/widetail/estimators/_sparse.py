@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from widetail.estimators._architecture import default_networks
 from widetail.estimators._inputs import StructuredInputs
 from widetail.estimators._wide import default_network
+from widetail.estimators._zero_level import best_zero_level
 from widetail.finite._draws import check_count
 from widetail.kernels import Kernel
 from widetail.learning import choose, fit_evidence
@@ -175,6 +176,9 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
             outputs: latent functions.
         """
         x, y, counts, guide, labels = self._shuffled(x, y, counts, guide, labels)
+        is_image = x.ndim > 2 and not isinstance(self.net, Program)
+        if is_image and self.standardise and self.learn:
+            self._move_to_best_level(x, guide, counts)
         self.kernel_, noise = self._learned_kernel(x, guide, counts)
         likelihood = self._informed(likelihood, noise)
         if np.ndim(self.inducing) > 0:
@@ -182,7 +186,6 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         else:
             count, method = int(self.inducing), self.selection
             if method == "auto":
-                is_image = x.ndim > 2 and not isinstance(self.net, Program)
                 method = "kmeans" if is_image else "greedy"
             chosen = choose_inducing(self.kernel_, x, count, method, labels=labels, seed=self._seed)
         precision = self.precision
@@ -292,6 +295,15 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         if self.scale == "held_out":
             choice = choose_scale(some, held_out, likelihood, q, open_share=share, **options)
         return choice
+
+    def _move_to_best_level(self, x: np.ndarray, guide: np.ndarray, counts: np.ndarray) -> None:
+        """Shift and scale images, in place, to the zero level of the largest evidence; `x_scaling_` follows."""
+        net = default_network(x.shape[1:]) if self.net is None else self.net
+        some = slice(MOST_IMAGES_TO_LEARN_FROM)
+        level = best_zero_level(net, x[some], guide[some], counts[some])
+        x -= level.shift
+        x /= level.factor
+        self.x_scaling_ = self.x_scaling_.then(level)
 
     def _learned_kernel(self, x: np.ndarray, guide: np.ndarray, counts: np.ndarray) -> tuple[Kernel, float]:
         """The kernel with hyperparameters of the largest Gaussian evidence on a subset, and the noise found."""
