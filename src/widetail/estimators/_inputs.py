@@ -55,9 +55,12 @@ class StructuredInputs:
         if x.ndim == 2 or isinstance(self.net, Program):
             self.x_scaling_ = per_feature(x, counts, self.net) if self.standardise else Scaling.identity(x.shape[-1])
         else:
-            weights = None if counts is None else np.repeat(counts, x[0].size)
-            self.x_scaling_ = Scaling.of(x.reshape(-1, 1), weights) if self.standardise else Scaling.identity(1)
+            self.x_scaling_ = self._pixel_scaling(x, counts) if self.standardise else Scaling.identity(1)
         return self._in_standard_units(x)
+
+    def _pixel_scaling(self, x: np.ndarray, counts: np.ndarray | None) -> Scaling:
+        """One shift and factor for all pixels of images (n, height, width, channels)."""
+        return Scaling.of(x.reshape(-1, 1), None if counts is None else np.repeat(counts, x[0].size))
 
     def _more_inputs(self, x: Any) -> np.ndarray:
         """Inputs of another call, checked against the first ones, in standard units."""

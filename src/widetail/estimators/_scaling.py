@@ -37,7 +37,3 @@ class Scaling:
     def apply(self, values: np.ndarray) -> np.ndarray:
         """To standard units."""
         return (values - self.shift) / self.factor
-
-    def then(self, other: "Scaling") -> "Scaling":
-        """Both as one: this first."""
-        return Scaling(self.shift + self.factor * other.shift, self.factor * other.factor)

@@ -9,9 +9,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from widetail.estimators._architecture import default_networks
+from widetail.estimators._background import around_background
 from widetail.estimators._inputs import StructuredInputs
+from widetail.estimators._scaling import Scaling
 from widetail.estimators._wide import default_network
-from widetail.estimators._zero_level import best_zero_level
 from widetail.finite._draws import check_count
 from widetail.kernels import Kernel
 from widetail.learning import choose, fit_evidence
@@ -149,6 +150,9 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
     def _seed(self) -> int:
         return int(self.random_state)
 
+    def _pixel_scaling(self, x: np.ndarray, counts: np.ndarray | None) -> Scaling:
+        return around_background(x, counts)
+
     def _shuffled(self, *parts: Any) -> list[Any]:
         """Rows in random order, the same for every part."""
         order = np.random.default_rng(self._seed).permutation(len(parts[0]))
@@ -176,9 +180,6 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
             outputs: latent functions.
         """
         x, y, counts, guide, labels = self._shuffled(x, y, counts, guide, labels)
-        is_image = x.ndim > 2 and not isinstance(self.net, Program)
-        if is_image and self.standardise and self.learn:
-            self._move_to_best_level(x, guide, counts)
         self.kernel_, noise = self._learned_kernel(x, guide, counts)
         likelihood = self._informed(likelihood, noise)
         if np.ndim(self.inducing) > 0:
@@ -186,6 +187,7 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         else:
             count, method = int(self.inducing), self.selection
             if method == "auto":
+                is_image = x.ndim > 2 and not isinstance(self.net, Program)
                 method = "kmeans" if is_image else "greedy"
             chosen = choose_inducing(self.kernel_, x, count, method, labels=labels, seed=self._seed)
         precision = self.precision
@@ -295,15 +297,6 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         if self.scale == "held_out":
             choice = choose_scale(some, held_out, likelihood, q, open_share=share, **options)
         return choice
-
-    def _move_to_best_level(self, x: np.ndarray, guide: np.ndarray, counts: np.ndarray) -> None:
-        """Shift and scale images, in place, to the zero level of the largest evidence; `x_scaling_` follows."""
-        net = default_network(x.shape[1:]) if self.net is None else self.net
-        some = slice(MOST_IMAGES_TO_LEARN_FROM)
-        level = best_zero_level(net, x[some], guide[some], counts[some])
-        x -= level.shift
-        x /= level.factor
-        self.x_scaling_ = self.x_scaling_.then(level)
 
     def _learned_kernel(self, x: np.ndarray, guide: np.ndarray, counts: np.ndarray) -> tuple[Kernel, float]:
         """The kernel with hyperparameters of the largest Gaussian evidence on a subset, and the noise found."""

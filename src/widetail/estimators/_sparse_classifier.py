@@ -40,7 +40,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
             "held_out" keeps it unless the log score of held-out rows is clearly better without (see
             `sparse.choose_open_share`).
         standardise: whether to standardise inputs: per column of a table or feature of a sequence, all pixels of images
-            alike. With `learn`, the value of a pixel that counts as zero is the one with the largest evidence.
+            alike, with the median of the border as zero.
         precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
         max_iterations: of each stage of training (see `sparse.train`).
         tolerance: training ends when an iteration gains less than this, in nats per row.

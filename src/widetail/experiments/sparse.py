@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -22,6 +21,7 @@ from widetail.experiments._registry import Experiment, Findings, Results, Size
 from widetail.experiments._report import Prose, Section, Table
 from widetail.experiments._runner import Outcome, Task
 from widetail.experiments._tables import ours, side_by_side
+from widetail.kernels import Kernel
 from widetail.priors import HalfCauchy, InverseGamma, LogNormal, PointMass, ScalePrior
 
 CLASSES = np.arange(10)
@@ -98,41 +98,35 @@ def _priors(config: SparseConfig) -> dict[str, ScalePrior]:
 
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory:
+    """For features: models that differ in the prior alone have the same ones."""
     return tempfile.TemporaryDirectory(prefix="widetail-sparse-")
-
-
-def _features_of(images: str, training: str, seed: int) -> str:
-    """A file for features: models that differ in the prior alone have the same ones."""
-    return str(Path(_folder().name) / f"{images}-{training}-{seed}")
 
 
 def _run(plain: Plain, config: SparseConfig, images: str, training: str, model: str, seed: int) -> Outcome:
     began = time.monotonic()
     fitted = plain(images, training, seed)
-    inputs = np.asarray
     if model != COMPARISON.plain:
-        # kernel and level of the images are learned before a prior matters: they are those of the SVGP
         began = time.monotonic()
-        inputs, kernel = fitted.x_scaling_.apply, fitted.kernel_
-        x, y = training_images(config, images, training, seed)
-        cache = _features_of(images, training, seed)
-        options: dict[str, Any] = {"learn": False, "standardise": False, "random_state": seed, "cache": cache}
-        fitted = SparseMixtureClassifier(kernel, _priors(config)[model], config.inducing, **options)
-        fitted.fit(inputs(x), y, classes=CLASSES)
+        fitted = _fit(config, images, training, seed, fitted.kernel_, _priors(config)[model], learn=False)
     seconds = time.monotonic() - began
 
     def log_probabilities(pixels: np.ndarray) -> np.ndarray:
-        return np.log(np.maximum(fitted.predict_proba(inputs(pixels)), np.finfo(np.float64).tiny))
+        return np.log(np.maximum(fitted.predict_proba(pixels), np.finfo(np.float64).tiny))
 
     return score(config, images, training, seed, log_probabilities, seconds)
 
 
 def _plain(config: SparseConfig, images: str, training: str, seed: int) -> SparseMixtureClassifier:
+    """The SVGP, whose kernel the others take over: hyperparameters are learned before a prior matters."""
+    return _fit(config, images, training, seed, network(config.depth), _priors(config)[COMPARISON.plain])
+
+
+def _fit(
+    config: SparseConfig, images: str, training: str, seed: int, net: Kernel, prior: ScalePrior, *, learn: bool = True
+) -> SparseMixtureClassifier:
     x, y = training_images(config, images, training, seed)
-    options: dict[str, Any] = {"random_state": seed, "cache": _features_of(images, training, seed)}
-    model = SparseMixtureClassifier(
-        network(config.depth), _priors(config)[COMPARISON.plain], config.inducing, **options
-    )
+    cache = Path(_folder().name) / f"{images}-{training}-{seed}"
+    model = SparseMixtureClassifier(net, prior, config.inducing, random_state=seed, cache=str(cache), learn=learn)
     return model.fit(x, y, classes=CLASSES)  # all ten classes have an output, also those that are left out
 
 
