@@ -1,5 +1,7 @@
 """Ensembles of finite networks as estimators."""
 
+from itertools import pairwise
+
 import jax
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from tests.scikit_learn_checks import checks_of
 
 import widetail as wt
 from widetail import nn
+from widetail.estimators import _wide_regressor
 from widetail.estimators._wide import default_network
 from widetail.finite import DivergenceError
 
@@ -165,3 +168,24 @@ def test_a_class_without_rows(table):
     assert model.score(x, labels) > 0.7
     with pytest.raises(ValueError, match=r"y has labels that classes does not list: \['low'\]; add them"):
         model.fit(x, labels, classes=["middle", "high"])
+
+
+def test_members_hold_out_rows_that_they_share_with_a_neighbour():
+    held_out = wt.WideEnsembleRegressor(members=8)._rows_to_hold_out(200)
+    assert held_out.sum(axis=1).tolist() == [20] * 8
+    assert [np.sum(a & b) for a, b in pairwise(held_out)] == [10] * 7
+    assert held_out.any(axis=0).sum() == 90
+    assert not wt.WideEnsembleRegressor(early_stopping=False)._rows_to_hold_out(200).any()
+
+
+def test_the_noise_is_told_from_the_spread_of_the_members():
+    """Members that have seen a row interpolate it; two that have not differ from it and from each other."""
+    rng = np.random.default_rng(0)
+    members, n, noise, spread = 6, 6000, 0.3, 0.1
+    truth = rng.normal(size=(n, 1))
+    y = truth + np.sqrt(noise) * rng.normal(size=(n, 1))
+    unseen = np.array([(np.arange(n) % members == m) | ((np.arange(n) + 1) % members == m) for m in range(members)])
+    f = np.where(unseen[..., None], truth + np.sqrt(spread) * rng.normal(size=(members, n, 1)), y)
+    # the likelihood of two unseen members lies between the noise alone and the squared error of one of them
+    assert noise < _wide_regressor._best_noise(f, y, unseen) < noise + spread
+    assert _wide_regressor._best_noise(f, y, np.ones_like(unseen)) < 0.1 * noise

@@ -1,8 +1,7 @@
 """Images around their background.
 
 Convolutions pad with zeros: where zero is the value that an image has at its border, padding goes on with the image and
-empty patches are empty. With the mean of all pixels as zero every image is framed, which costs 0.15 % of accuracy
-and 0.005 nats on MNIST with 400 inducing images.
+empty patches are empty. With the mean of all pixels as zero every image is framed.
 """
 
 import numpy as np
