@@ -8,8 +8,12 @@ from pathlib import Path
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary neighbour to write to; it is moved into place at the end, and removed when anything goes wrong."""
+def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A temporary neighbour to write to; it is moved into place at the end, and removed when anything goes wrong.
+
+    Durable or not, the file survives the end of the process; a durable one survives that of the machine too, but waits
+    for the disk.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
@@ -19,15 +23,16 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
         yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        if durable:
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write to a temporary neighbour and move it into place: a crash leaves the old file, or none."""
-    with whole_file(path) as temporary:
+    with whole_file(path, durable=durable) as temporary:
         temporary.write_bytes(data)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import dask
 import numpy as np
 from distributed import Client, LocalCluster
 
@@ -15,7 +16,9 @@ from distributed import Client, LocalCluster
 def local_client(workers=2, **options):
     """A client of workers in processes of their own, with one thread each."""
     settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
-    with LocalCluster(n_workers=workers, **(settings | options)) as cluster, Client(cluster) as client:
+    # by default LocalCluster gives up a worker that happens to be restarting 15 seconds after an earlier one has died
+    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "10m"})
+    with patient, LocalCluster(n_workers=workers, **(settings | options)) as cluster, Client(cluster) as client:
         yield client
 
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 from tests.cluster.clusters import dense, local_client, slow_kernel
@@ -282,6 +283,20 @@ def test_conjugate_gradients(client, matrix, data, tolerance):
     hopeless = wd.ConjugateGradients(1e-12, rank=0, probes=2, most_iterations=3)
     with pytest.raises(ArithmeticError, match="stopped after 3 iterations"):
         wd.conjugate_gradients(matrix, client, noise=1e-9, settings=hopeless, progress=False)
+
+
+def test_probes_are_not_data_of_the_same_seed(client, tmp_path):
+    n, probes = 300, 8
+    x = np.random.default_rng(0).normal(size=(n, probes))
+    matrix = wd.gram(wt.kernels.RBF(2.0), x, client, tmp_path / "K.zarr", progress=False)
+    settings = wd.ConjugateGradients(1e-8, rank=20, probes=probes, seed=0)
+    found = wd.conjugate_gradients(matrix, client, noise=0.1, settings=settings, progress=False)
+    exact = np.asarray(matrix) + 0.1 * np.eye(n)
+    preconditioner = found.preconditioner.columns @ found.preconditioner.columns.T + 0.1 * np.eye(n)
+    logs = np.log(scipy.linalg.eigvalsh(exact, preconditioner))
+    standard_error = np.sqrt(2 * n * np.var(logs) / probes)  # of unit vectors in random directions
+    assert found.log_det_error < 2 * standard_error
+    assert abs(found.log_det - np.linalg.slogdet(exact)[1]) < 4 * standard_error
 
 
 def assert_same_law(found, exact, y, tolerance=1e-8):

@@ -16,6 +16,8 @@ SMALL_BYTES = 100_000
 LOSSES_ALLOWED = 3  # by one task, of what was scattered for it, when workers die
 LOST = object()
 SECONDS_WITHOUT_WORKERS = 300.0
+SECONDS_BETWEEN_LOOKS = 10.0  # at workers that have paused
+LONGEST_PAUSE = 0.05  # seconds between two looks for results
 GOES_ON = "What was finished is in the store: the same call goes on from there."
 
 
@@ -40,7 +42,13 @@ def announce(client: Any, progress: Progress, what: str) -> Callable[[int, int],
 
 def _scatter(client: Any, values: Any) -> Any:
     """Send data to a worker; one that died may be about to come back."""
-    client.wait_for_workers(1, timeout=SECONDS_WITHOUT_WORKERS)
+    try:
+        client.wait_for_workers(1, timeout=SECONDS_WITHOUT_WORKERS)
+    except TimeoutError:
+        raise ClusterError(
+            f"for {SECONDS_WITHOUT_WORKERS:.0f} seconds no worker of the cluster has taken tasks: they are gone, or "
+            f"have paused near their limit of memory. Start others, larger ones. {GOES_ON}"
+        ) from None
     return client.scatter(values, hash=False)
 
 
@@ -107,7 +115,7 @@ def run_tasks(
     try:
         fill(window())
         while futures:
-            future = next(queue)
+            future = _next(queue, client, describe)
             task = futures.pop(future)
             result = _result_of(future)
             if result is not LOST:
@@ -130,6 +138,33 @@ def run_tasks(
         raise _broken(describe, error) from error
     finally:
         _cancel(client, list(futures))
+
+
+def _next(queue: Any, client: Any, describe: str) -> Any:
+    """The next future that is done; an error instead of waiting for ever for workers that take no tasks."""
+    looked, was_stuck, pause = time.monotonic(), False, 0.001
+    while not queue.has_ready():
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+        if time.monotonic() - looked < SECONDS_BETWEEN_LOOKS:
+            continue
+        looked, is_stuck = time.monotonic(), _is_stuck(client)
+        if is_stuck and was_stuck:
+            raise ClusterError(
+                f"{describe}: every worker has paused, near its limit of memory and with nothing left to finish. Use "
+                f"larger workers or smaller tiles (block=...), and keep imports that workers do not need out of the "
+                f"top of the script. {GOES_ON}"
+            )
+        was_stuck = is_stuck
+    return next(queue)
+
+
+def _is_stuck(client: Any) -> bool:
+    """Whether all workers have paused and none is at work."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return bool(workers) and all(
+        worker["status"] == "paused" and not worker["metrics"]["task_counts"].get("executing", 0) for worker in workers
+    )
 
 
 def _result_of(future: Any) -> Any:
@@ -237,14 +272,21 @@ def run_graph(
                 running += 1
             if not running:
                 return
-            future = next(queue)
+            future = _next(queue, client, describe)
+            result = _result_of(future)
+            if result is LOST and future.status in ("lost", "pending"):
+                # finished, but its worker died before the result was fetched: Dask runs it again
+                queue.add(future)
+                continue
             running -= 1
             pending.discard(future)
             if future.status == "error":
                 raise _explained(future.exception(), describe)
-            if future.status != "finished":
-                raise ClusterError(f"{describe}: the cluster lost its tasks, or its scheduler is gone. {GOES_ON}")
-            yield future.result()
+            if result is LOST:
+                raise ClusterError(
+                    f"{describe}: the cluster lost its tasks ({future.status}), or its scheduler is gone. {GOES_ON}"
+                )
+            yield result
     except (asyncio.CancelledError, concurrent.futures.CancelledError, OSError, TimeoutError) as error:
         raise _broken(describe, error) from error
     finally:

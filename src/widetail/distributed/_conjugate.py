@@ -13,6 +13,8 @@ from widetail.distributed._gram import Gram
 from widetail.distributed._preconditioner import Preconditioner, pivoted_cholesky
 from widetail.distributed._store import Tiles
 
+PROBES = 0x70726F62  # beside the seed: data drawn by NumPy with the same seed must not be the probes themselves
+
 
 @dataclasses.dataclass(frozen=True)
 class ConjugateGradients:
@@ -91,7 +93,7 @@ def conjugate_gradients(
 ) -> IterativeSolver:
     """Prepare to solve with a kernel matrix plus noise, and estimate its log determinant.
 
-    The matrix is read once per iteration by the workers, in rows of tiles; nothing of its size is written. The
+    Half of the matrix is read per iteration by the workers, in rows of tiles; nothing of its size is written. The
     preconditioner is that of a pivoted Cholesky factor; the log determinant comes from the Lanczos coefficients of
     probes that are drawn from the preconditioner.
 
@@ -127,7 +129,7 @@ def conjugate_gradients(
 
     columns = pivoted_cholesky(fetch, diagonal, tiles.block, settings.rank)
     preconditioner = Preconditioner.of(columns, noise)
-    probes = preconditioner.sample(np.random.default_rng(settings.seed), settings.probes)
+    probes = preconditioner.sample(np.random.default_rng((PROBES, settings.seed)), settings.probes)
     solved = _solve(tiles, client, noise, preconditioner, probes, settings)
     logs = np.array([_log_quadrature(*coefficients) for coefficients in solved.lanczos])
     log_det = preconditioner.log_det() + tiles.n * float(np.mean(logs))
@@ -205,7 +207,7 @@ def _product(tiles: Tiles, client: Any, noise: np.ndarray, vectors: np.ndarray) 
         return client.submit(_row_product, tiles, i, sent.values, pure=False, retries=2)
 
     for i, values in run_tasks(client, submit, range(tiles.blocks), sent.send, "conjugate gradients"):
-        product[tiles.rows(i)] += values
+        product[tiles.rows(i).start :] += values
     return product
 
 
@@ -222,9 +224,16 @@ def _stacked(client: Any, work: Any, tiles: Tiles, parts: list[tuple[Any, ...]],
 
 
 def _row_product(tiles: Tiles, i: int, vectors: np.ndarray) -> np.ndarray:
-    out = np.zeros((tiles.rows(i).stop - tiles.rows(i).start, vectors.shape[1]))
-    for j in range(tiles.blocks):
-        out += tiles.read(i, j).astype(np.float64, copy=False) @ vectors[tiles.rows(j)]
+    """What row i of the upper triangle, and its mirror image, contribute to the product from that row on."""
+    here = tiles.rows(i)
+    out = np.zeros((tiles.n - here.start, vectors.shape[1]))
+    own = out[: here.stop - here.start]
+    for j in range(i, tiles.blocks):
+        there = tiles.rows(j)
+        values = tiles.read(i, j).astype(np.float64, copy=False)
+        own += values @ vectors[there]
+        if i != j:
+            out[there.start - here.start : there.stop - here.start] += values.T @ vectors[here]
     return out
 
 

@@ -243,8 +243,7 @@ def _factor(
             computed += 1
             peak = max(peak, result)
         report(done, total)
-    diagonal = [client.submit(log_diagonal, tiles, i, pure=False, retries=retries) for i in range(blocks)]
-    log_det = 2.0 * sum(client.gather(diagonal))
+    log_det = 2.0 * _sum_over_blocks(client, log_diagonal, tiles, blocks)
     for version in (0, 1):
         tiles.manifest.inside(f"work-{version}.zarr").remove()
     return BlockCholesky(tiles, client, log_det, computed, peak)
@@ -309,9 +308,16 @@ def _are_whole(tiles: FactorTiles, client: Any, entries: dict[Pair, dict[str, in
 
 
 def _mean_diagonal(matrix: Gram, client: Any) -> float:
-    tiles = matrix.tiles
-    parts = [client.submit(_diagonal_sum, tiles, i, pure=False, retries=2) for i in range(tiles.blocks)]
-    return float(sum(client.gather(parts))) / tiles.n
+    return _sum_over_blocks(client, _diagonal_sum, matrix.tiles, matrix.tiles.blocks) / matrix.tiles.n
+
+
+def _sum_over_blocks(client: Any, work: Callable[[Any, int], float], tiles: Any, blocks: int) -> float:
+    def submit(i: int) -> Any:
+        return client.submit(work, tiles, i, pure=False, retries=2)
+
+    # in the order of the blocks, so that the last digits do not depend on which worker was first
+    found = dict(run_tasks(client, submit, range(blocks), lambda: None, "factor"))
+    return sum(found[i] for i in range(blocks))
 
 
 def _diagonal_sum(tiles: Any, i: int) -> float:

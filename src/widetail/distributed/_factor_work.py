@@ -22,7 +22,7 @@ from widetail.distributed._places import Place
 from widetail.distributed._store import TILE, Pair, Tiles, checksum
 from widetail.distributed._work import peak_memory
 
-(_gemm,) = scipy.linalg.get_blas_funcs(("gemm",), dtype=np.float64)
+_gemm, _syrk = scipy.linalg.get_blas_funcs(("gemm", "syrk"), dtype=np.float64)
 (_potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=np.float64)
 FINAL = -1  # the version of a tile of the factor itself
 
@@ -143,7 +143,11 @@ def _subtracted(tiles: FactorTiles, values: np.ndarray, i: int, j: int, columns:
     reuse_freed_memory()
     for k in columns:
         left = tiles.factor_tile(i, k)
-        right = left if i == j else tiles.factor_tile(j, k)
+        if i == j:
+            _subtract_square(values, left)
+            del left
+            continue
+        right = tiles.factor_tile(j, k)
         _subtract_product(values, left, right)
         del left, right  # before the next ones are read
     return values
@@ -152,6 +156,12 @@ def _subtracted(tiles: FactorTiles, values: np.ndarray, i: int, j: int, columns:
 def _subtract_product(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
     """values -= left @ right.T, in place; BLAS sees the transposed arrays, which are in its order."""
     out = _gemm(-1.0, right.T, left.T, beta=1.0, c=values.T, trans_a=1, overwrite_c=1)
+    assert np.shares_memory(out, values)
+
+
+def _subtract_square(values: np.ndarray, left: np.ndarray) -> None:
+    """values -= left @ left.T, in place and in the lower triangle only, which is all that is read of it later."""
+    out = _syrk(-1.0, left.T, beta=1.0, c=values.T, trans=1, lower=0, overwrite_c=1)
     assert np.shares_memory(out, values)
 
 

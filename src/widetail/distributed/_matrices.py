@@ -1,10 +1,12 @@
 """Square matrices on disk, in blocks: NumPy's format, or one Zarr chunk per block."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from widetail._write import whole_file
 from widetail.distributed._places import Place
 
 SUFFIXES = (".npy", ".zarr")
@@ -91,11 +93,41 @@ class ZarrMatrix:
 
     def write(self, here: slice, there: slice, values: np.ndarray) -> None:
         """Rows `here` of the columns `there`: a whole chunk, which replaces the old one at once."""
-        self.array[here, there] = values
+        file = self._file(here, there)
+        if file is None:
+            self.array[here, there] = values
+            return
+        block = self.array.chunks[0]
+        if values.shape != (block, block):  # chunks at the edges have their full size on the disk
+            whole = np.full((block, block), self.fill, self.dtype)
+            whole[: values.shape[0], : values.shape[1]] = values
+            values = whole
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(file, durable=False) as temporary:
+            temporary.write_bytes(np.ascontiguousarray(values, self.dtype.newbyteorder("<")).data)
 
     def read(self, here: slice, there: slice) -> np.ndarray:
         """Rows `here` of the columns `there`."""
-        return np.asarray(self.array[here, there])
+        file = self._file(here, there)
+        if file is None or not file.exists():
+            return np.asarray(self.array[here, there])
+        block = self.array.chunks[0]
+        values = np.fromfile(file, self.dtype.newbyteorder("<")).reshape(block, block)
+        return np.ascontiguousarray(values[: here.stop - here.start, : there.stop - there.start], self.dtype)
+
+    def _file(self, here: slice, there: slice) -> Path | None:
+        """Where the numbers of these rows and columns are, just as they are, if they are one chunk on a local disk.
+
+        Reading and writing such a file takes a quarter of the time of the same through Zarr, which copies every chunk
+        twice, in threads of its own.
+        """
+        if self.place.is_remote:
+            return None
+        block = self.array.chunks[0]
+        for part in (here, there):
+            if part.start % block or part.stop != min(part.start + block, self.n):
+                return None
+        return self.place.path / "c" / str(here.start // block) / str(there.start // block)
 
 
 def open_matrix(place: Place, n: int, dtype: np.dtype) -> NpyMatrix | ZarrMatrix:

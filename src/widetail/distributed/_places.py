@@ -4,7 +4,6 @@ import dataclasses
 import os
 import posixpath
 import shutil
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -71,23 +70,14 @@ class Place:
             return None
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        """Write a small file into this folder, which is made where it is missing.
-
-        Durable or not, it survives the end of the process; a durable one survives that of the machine too, but waits
-        for the disk.
-        """
+        """Write a small file into this folder, which is made where it is missing."""
         if self.is_remote:  # an object appears when it is whole
             system, path = self._system()
             system.makedirs(path, exist_ok=True)
             system.pipe_file(f"{path}/{name}", data)
         else:
             self.path.mkdir(parents=True, exist_ok=True)
-            if durable:
-                write_whole(self.path / name, data)
-            else:
-                temporary = self.path / f".{name}.{uuid.uuid4().hex}"
-                temporary.write_bytes(data)
-                os.replace(temporary, self.path / name)
+            write_whole(self.path / name, data, durable=durable)
 
     def read_all(self, prefix: str) -> dict[str, bytes]:
         """The small files of this folder whose names begin with `prefix`."""
