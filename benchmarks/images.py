@@ -29,9 +29,9 @@ def mnist_1600() -> Iterator[Result]:
     yield from _fits("mnist", 1600, accuracy=0.983, nll=0.060)
 
 
-@benchmark("fashion", "Fashion-MNIST, 60,000 training images, four convolutions, 400 inducing images")
+@benchmark("fashion", "Fashion-MNIST, square roots of 60,000 training images, four convolutions, 400 inducing images")
 def fashion() -> Iterator[Result]:
-    yield from _fits("fashion_mnist", 400, accuracy=0.880, nll=0.34)
+    yield from _fits("fashion_mnist", 400, accuracy=0.880, nll=0.34, root=True)
 
 
 @benchmark("sparse-choices", "what a sparse classifier chooses between: 10,000 images of MNIST, 200 inducing images")
@@ -51,17 +51,20 @@ def choices() -> Iterator[Result]:
                 }
 
 
-def _fits(images: str, inducing: int, *, accuracy: float, nll: float) -> Iterator[Result]:
+def _fits(images: str, inducing: int, *, accuracy: float, nll: float, root: bool = False) -> Iterator[Result]:
     """One fit per model, each in a process of its own; the second finds the features of the first in a file."""
     print(f"load average at the start: {os.getloadavg()[0]:.2f} (it should be near 0)")
     with tempfile.TemporaryDirectory() as folder:
         for number, model in enumerate(MODELS):
             with Worker("sparse_images") as worker:
-                found = worker.ask("fit", images=images, inducing=inducing, model=model, cache=f"{folder}/features")
+                found = worker.ask(
+                    "fit", images=images, inducing=inducing, model=model, cache=f"{folder}/features", root=root
+                )
             is_good = found["accuracy"] >= accuracy and found["nll"] <= nll
             is_reached = is_good and found["seconds"] <= SECONDS and found["peak"] <= GIGABYTES * 1e9
             yield {
-                "case": f"{model}, {images}, {inducing} inducing{', features of the first' if number else ''}",
+                "case": f"{model}, {images}{', square roots' if root else ''}, {inducing} inducing"
+                f"{', features of the first' if number else ''}",
                 "accuracy %": f"{100 * found['accuracy']:.2f}",
                 "NLL": f"{found['nll']:.4f}",
                 "scale": found["scale"],

@@ -34,7 +34,7 @@ def reliability_figure(cases: Mapping[str, Mapping[str, Rows]]) -> bytes:
         for model, rows in models.items():
             reliability_curve(pooled_reliability(rows), label=model, ax=ax)
         ax.set_title(title, fontsize="medium")
-        ax.legend(loc="upper left", frameon=False, fontsize="x-small")
+        ax.legend(frameon=False, fontsize="x-small")
         ax.set(xlabel="confidence", ylabel="accuracy")
         ax.label_outer()
     return png(figure)
