@@ -1,7 +1,7 @@
 """Files that are whole or not there."""
 
 import os
-import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,17 +11,10 @@ from pathlib import Path
 def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """A temporary neighbour to write to; it is moved into place at the end, and removed when anything goes wrong.
 
-    Durable or not, the file survives the end of the process; a durable one survives that of the machine too, but waits
-    for the disk.
+    Durable or not, the file survives the end of the process; for a durable one this waits until it is on the disk.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}{path.suffix}")
     try:
-        # mkstemp lets nobody else read; a finished file gets the permissions that any new file has
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
         yield temporary
         if durable:
             with temporary.open("rb") as file:

@@ -9,10 +9,12 @@ import time
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
 from widetail import kernels, nn
 from widetail.distributed import StoreBusyError, StoreMismatchError, _lock
+from widetail.distributed._factor_work import FINAL, FactorTiles
 from widetail.distributed._fingerprint import data_fingerprint, kernel_fingerprint
 from widetail.distributed._gram import default_block
 from widetail.distributed._lock import RunLock
@@ -313,3 +315,19 @@ def test_two_devices_share_a_tile():
         check=False,
     )
     assert found.stdout == "shared by two\n", found.stderr
+
+
+def test_tasks_of_an_earlier_factorisation_neither_write_nor_count(tmp_path):
+    facts = {"jitter": 0.0}
+    with TileStore(tmp_path / "K.zarr", 4, 2, np.float64, {}) as store:
+        source = store.tiles
+    manifest = Place.of(tmp_path / "L.zarr.tiles")
+    old, new = (FactorTiles(source, Place.of(tmp_path / "L.zarr"), manifest, 4, 0.0, name) for name in "ab")
+    old.lower.create(2, {})
+    manifest.write("facts.json", json.dumps({**facts, "attempt": "a"}).encode())
+    old.save(0, 0, FINAL, np.eye(2))
+    assert (old.version(0, 0), new.version(0, 0), new.version(1, 0)) == (FINAL, 0, 0)
+    manifest.write("facts.json", json.dumps({**facts, "attempt": "b"}).encode())
+    with pytest.raises(RuntimeError, match="begun anew"):
+        old.save(0, 0, FINAL, 2 * np.eye(2))
+    assert_array_equal(new.factor_tile(0, 0), np.eye(2))

@@ -16,8 +16,8 @@ SMALL_BYTES = 100_000
 LOSSES_ALLOWED = 3  # by one task, of what was scattered for it, when workers die
 LOST = object()
 SECONDS_WITHOUT_WORKERS = 300.0
-SECONDS_BETWEEN_LOOKS = 10.0  # at workers that have paused
-LONGEST_PAUSE = 0.05  # seconds between two looks for results
+SECONDS_BETWEEN_POLLS = 0.002
+AT_WORK = ("executing", "long-running", "cancelled", "resumed")  # cancelled tasks run on until they end
 GOES_ON = "What was finished is in the store: the same call goes on from there."
 
 
@@ -45,10 +45,7 @@ def _scatter(client: Any, values: Any) -> Any:
     try:
         client.wait_for_workers(1, timeout=SECONDS_WITHOUT_WORKERS)
     except TimeoutError:
-        raise ClusterError(
-            f"for {SECONDS_WITHOUT_WORKERS:.0f} seconds no worker of the cluster has taken tasks: they are gone, or "
-            f"have paused near their limit of memory. Start others, larger ones. {GOES_ON}"
-        ) from None
+        raise _nobody_works() from None
     return client.scatter(values, hash=False)
 
 
@@ -115,7 +112,7 @@ def run_tasks(
     try:
         fill(window())
         while futures:
-            future = _next(queue, client, describe)
+            future = _next(queue, client)
             task = futures.pop(future)
             result = _result_of(future)
             if result is not LOST:
@@ -140,30 +137,35 @@ def run_tasks(
         _cancel(client, list(futures))
 
 
-def _next(queue: Any, client: Any, describe: str) -> Any:
+def _next(queue: Any, client: Any) -> Any:
     """The next future that is done; an error instead of waiting for ever for workers that take no tasks."""
-    looked, was_stuck, pause = time.monotonic(), False, 0.001
+    looked = worked = time.monotonic()
     while not queue.has_ready():
-        time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
-        if time.monotonic() - looked < SECONDS_BETWEEN_LOOKS:
+        time.sleep(SECONDS_BETWEEN_POLLS)
+        now = time.monotonic()
+        if now - looked < SECONDS_BETWEEN_COUNTS:
             continue
-        looked, is_stuck = time.monotonic(), _is_stuck(client)
-        if is_stuck and was_stuck:
-            raise ClusterError(
-                f"{describe}: every worker has paused, near its limit of memory and with nothing left to finish. Use "
-                f"larger workers or smaller tiles (block=...), and keep imports that workers do not need out of the "
-                f"top of the script. {GOES_ON}"
-            )
-        was_stuck = is_stuck
+        looked = now
+        if _somebody_works(client):
+            worked = now
+        elif now - worked > SECONDS_WITHOUT_WORKERS:
+            raise _nobody_works()
     return next(queue)
 
 
-def _is_stuck(client: Any) -> bool:
-    """Whether all workers have paused and none is at work."""
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return bool(workers) and all(
-        worker["status"] == "paused" and not worker["metrics"]["task_counts"].get("executing", 0) for worker in workers
+def _somebody_works(client: Any) -> bool:
+    """Whether a worker takes tasks, or is still at one."""
+    workers = client.scheduler_info(n_workers=-1).get("workers", {}).values()
+    return any(
+        worker["status"] == "running" or any(worker["metrics"]["task_counts"].get(state) for state in AT_WORK)
+        for worker in workers
+    )
+
+
+def _nobody_works() -> ClusterError:
+    return ClusterError(
+        f"for {SECONDS_WITHOUT_WORKERS:.0f} seconds no worker of the cluster has taken tasks: they are gone, or have "
+        f"paused near their limit of memory. Start others, larger ones, or use smaller tiles (block=...). {GOES_ON}"
     )
 
 
@@ -172,8 +174,8 @@ def _result_of(future: Any) -> Any:
     if future.status != "finished":
         return LOST
     try:
-        return future.result()
-    except concurrent.futures.CancelledError:
+        return future.result(timeout=SECONDS_WITHOUT_WORKERS)
+    except (concurrent.futures.CancelledError, TimeoutError):
         return LOST
 
 
@@ -272,9 +274,9 @@ def run_graph(
                 running += 1
             if not running:
                 return
-            future = _next(queue, client, describe)
+            future = _next(queue, client)
             result = _result_of(future)
-            if result is LOST and future.status in ("lost", "pending"):
+            if result is LOST and future.status not in ("error", "cancelled"):
                 # finished, but its worker died before the result was fetched: Dask runs it again
                 queue.add(future)
                 continue

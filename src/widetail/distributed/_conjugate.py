@@ -93,7 +93,7 @@ def conjugate_gradients(
 ) -> IterativeSolver:
     """Prepare to solve with a kernel matrix plus noise, and estimate its log determinant.
 
-    Half of the matrix is read per iteration by the workers, in rows of tiles; nothing of its size is written. The
+    The matrix is read once per iteration by the workers, in rows of tiles; nothing of its size is written. The
     preconditioner is that of a pivoted Cholesky factor; the log determinant comes from the Lanczos coefficients of
     probes that are drawn from the preconditioner.
 
@@ -207,7 +207,7 @@ def _product(tiles: Tiles, client: Any, noise: np.ndarray, vectors: np.ndarray) 
         return client.submit(_row_product, tiles, i, sent.values, pure=False, retries=2)
 
     for i, values in run_tasks(client, submit, range(tiles.blocks), sent.send, "conjugate gradients"):
-        product[tiles.rows(i).start :] += values
+        product[tiles.rows(i)] += values
     return product
 
 
@@ -224,16 +224,10 @@ def _stacked(client: Any, work: Any, tiles: Tiles, parts: list[tuple[Any, ...]],
 
 
 def _row_product(tiles: Tiles, i: int, vectors: np.ndarray) -> np.ndarray:
-    """What row i of the upper triangle, and its mirror image, contribute to the product from that row on."""
-    here = tiles.rows(i)
-    out = np.zeros((tiles.n - here.start, vectors.shape[1]))
-    own = out[: here.stop - here.start]
-    for j in range(i, tiles.blocks):
-        there = tiles.rows(j)
-        values = tiles.read(i, j).astype(np.float64, copy=False)
-        own += values @ vectors[there]
-        if i != j:
-            out[there.start - here.start : there.stop - here.start] += values.T @ vectors[here]
+    # half of the matrix would do, but results would be as long as the vectors, one from every task
+    out = np.zeros((tiles.rows(i).stop - tiles.rows(i).start, vectors.shape[1]))
+    for j in range(tiles.blocks):
+        out += tiles.read(i, j).astype(np.float64, copy=False) @ vectors[tiles.rows(j)]
     return out
 
 

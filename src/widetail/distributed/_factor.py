@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -209,7 +210,7 @@ def _factor(
     retries: int,
 ) -> BlockCholesky:
     report = announce(client, progress, "factor")
-    versions = _open(tiles, client, noise, restart=restart)
+    tiles, versions = _open(tiles, client, noise, restart=restart)
     blocks = tiles.source.blocks
     total = sum(1 for _ in _schedule(blocks, tiles.panel))
     futures: dict[Pair, Any] = {}
@@ -259,8 +260,8 @@ def _schedule(blocks: int, panel: int) -> Iterator[tuple[int, int, int]]:
             yield from ((i, j, step) for i in range(j, blocks))
 
 
-def _open(tiles: FactorTiles, client: Any, noise: np.ndarray, *, restart: bool) -> dict[Pair, int]:
-    """Make the arrays, or check what is in them; the version of every tile."""
+def _open(tiles: FactorTiles, client: Any, noise: np.ndarray, *, restart: bool) -> tuple[FactorTiles, dict[Pair, int]]:
+    """Make the arrays, or check what is in them; where they are, and the version of every tile."""
     facts = {
         "matrix": tiles.source.run,
         "noise": data_fingerprint(noise),
@@ -274,21 +275,27 @@ def _open(tiles: FactorTiles, client: Any, noise: np.ndarray, *, restart: bool) 
             if before.get(name) != value:
                 raise StoreMismatchError(tiles.place.location, name, before.get(name), value)
         entries = tiles.entries() if before["jitter"] == tiles.jitter else {}
+        entries = {pair: entry for pair, entry in entries.items() if entry["attempt"] == before["attempt"]}
         if entries and _are_whole(tiles, client, entries):
-            return {pair: entry["version"] for pair, entry in entries.items()}
+            return (
+                dataclasses.replace(tiles, attempt=before["attempt"]),
+                {pair: entry["version"] for pair, entry in entries.items()},
+            )
     elif before is None and not restart and tiles.place.exists():
         raise FileExistsError(
             f"store: {tiles.place.location!r} is there already, and nothing says what it is of; remove it, use another "
             f"store, or restart=True to discard it."
         )
+    tiles = dataclasses.replace(tiles, attempt=uuid.uuid4().hex)
+    # first of all, so that tasks of an earlier attempt write nothing from here on
+    tiles.manifest.write(FACTS, json.dumps({**facts, "jitter": tiles.jitter, "attempt": tiles.attempt}).encode())
     for pair in tiles.entries():
         tiles.manifest.inside(f"tile-{pair[0]}-{pair[1]}").remove()
-    tiles.manifest.write(FACTS, json.dumps({**facts, "jitter": tiles.jitter}).encode())
     for matrix in (tiles.lower, tiles.work(0), tiles.work(1)):
         matrix.place.remove()
         matrix.create(tiles.source.block, {})
     client.run(opened_factors.cache_clear)
-    return {}
+    return tiles, {}
 
 
 def _was_too_small(jitter: float, manifest: Place) -> bool:

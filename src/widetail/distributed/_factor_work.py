@@ -19,7 +19,7 @@ import scipy.linalg
 from widetail.distributed._allocator import reuse_freed_memory
 from widetail.distributed._matrices import ZarrMatrix
 from widetail.distributed._places import Place
-from widetail.distributed._store import TILE, Pair, Tiles, checksum
+from widetail.distributed._store import TILE, Pair, Tiles, checksum, read_facts
 from widetail.distributed._work import peak_memory
 
 _gemm, _syrk = scipy.linalg.get_blas_funcs(("gemm", "syrk"), dtype=np.float64)
@@ -41,6 +41,8 @@ class FactorTiles:
         manifest: the folder of versions and checksums.
         panel: tiles in the width of a panel.
         jitter: added to the diagonal.
+        attempt: identifies the factorisation. Tasks of an earlier one, which Dask cannot stop once they run, neither
+            write into this one nor count.
     """
 
     source: Tiles
@@ -48,6 +50,7 @@ class FactorTiles:
     manifest: Place
     panel: int
     jitter: float
+    attempt: str = ""
 
     @property
     def lower(self) -> ZarrMatrix:
@@ -76,21 +79,25 @@ class FactorTiles:
     def version(self, i: int, j: int) -> int:
         """What the manifest says: 0 for a tile that was not touched yet."""
         data = self.manifest.read(f"{TILE}{i}-{j}")
-        return int(json.loads(data)["version"]) if data else 0
+        entry: dict[str, Any] = json.loads(data) if data else {}
+        return int(entry["version"]) if entry.get("attempt") == self.attempt else 0
 
     def save(self, i: int, j: int, version: int, values: np.ndarray) -> None:
         """Write a tile, and then its entry."""
+        facts = read_facts(self.manifest)
+        if facts is None or facts["attempt"] != self.attempt:
+            raise RuntimeError(f"the factor {self.place.location!r} was begun anew by another attempt.")
         matrix = self.lower if version == FINAL else self.work(version)
         matrix.write(self.source.rows(i), self.source.rows(j), values)
-        entry = {"version": version, "crc32": checksum(values)}
+        entry = {"version": version, "crc32": checksum(values), "attempt": self.attempt}
         self.manifest.write(f"{TILE}{i}-{j}", json.dumps(entry).encode(), durable=False)
 
-    def entries(self) -> dict[Pair, dict[str, int]]:
-        """The whole manifest."""
+    def entries(self) -> dict[Pair, dict[str, Any]]:
+        """The whole manifest, whatever attempt it is of."""
         found = {}
         for name, data in self.manifest.read_all(TILE).items():
             i, j = name.removeprefix(TILE).split("-")
-            found[int(i), int(j)] = json.loads(data) if data else {"version": FINAL, "crc32": -1}
+            found[int(i), int(j)] = json.loads(data) if data else {"version": FINAL, "crc32": -1, "attempt": None}
         return found
 
 
