@@ -61,14 +61,13 @@ class Comparison:
         )
 
     def _sentences(self, cases: Mapping[str, str], gaps: Mapping[Any, Any], seeds: int) -> list[str]:
-        def verdict(chosen: Sequence[str]) -> str:
-            clear = [gaps[(case,)] for case in chosen if gaps[(case,)].is_clear]
-            better = sum(gap.mean < 0 for gap in clear)
-            return f"lower on {better}, higher on {len(clear) - better}, neither on {len(chosen) - len(clear)}"
-
+        clear = [gaps[(case,)] for case in cases if gaps[(case,)].is_clear]
+        better = sum(gap.mean < 0 for gap in clear)
+        largest = f", by at most {max(abs(gap.mean) for gap in clear):.2g} nats" if clear else ""
         sentences = [
             f"NLL of {self.mixture} against that of {self.plain}, on {len(cases)} cases, {seeds} seeds, by a paired "
-            f"t-test at 5 %: **{verdict(list(cases))}**."
+            f"t-test at 5 %: **lower on {better}, higher on {len(clear) - better}{largest}, neither on "
+            f"{len(cases) - len(clear)}**."
         ]
         left_out = [case for case in cases if case.endswith("/left_out")]
         if left_out:
