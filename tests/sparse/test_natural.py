@@ -135,3 +135,21 @@ def test_exact_predictions_when_every_row_is_an_inducing_input():
     assert_allclose((new.features @ fit.q.mean.T), exact.mean, rtol=1e-4, atol=1e-5)
     mean_scale = fit.q.law.b / (fit.q.law.a - 1)
     assert_allclose(mean_scale * variances(new, fit.q)[:, 0], exact.var[:, 0], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_law_with_a_very_heavy_tail_is_learned():
+    """It reaches over many orders of magnitude, and the interpolant of the fit must not be left."""
+    a, x = 0.5, inputs(40)
+    rows = cached(x, (x[:, 0] > 0).astype(int), x[:8])
+    ascent, likelihood = Ascent(rows, Sites.none(2, 8)), sparse.Categorical(2)
+    q = start(wt.InverseGamma(a, a), 2, 8)
+    fit = ascent.fit_of_scale(q, likelihood, variances(rows, q))
+    low, high = q.law.log_range
+    assert np.all(np.isfinite(start(wt.InverseGamma(0.001, 0.001), 2, 8).law.log_range))
+    assert_allclose(fit(np.array([low - 50, high + 50])), fit(np.array([low - 1.05, high + 1.05])))
+    found = train(rows, likelihood, q)
+    assert found.converged
+    assert found.q.law.a >= a, "observations do not make a tail heavier"
+    plain = train(rows, likelihood, start(wt.PointMass(1.0), 2, 8, learn=True))
+    assert plain.bounds[-1] - 0.2 < found.bounds[-1] <= plain.bounds[-1]

@@ -166,7 +166,9 @@ class Ascent:
 
         # a multiple of one number, so that few shapes are compiled
         count = SCALE_NODES * max(1, math.ceil((2.5 * (high - low) + 3) / SCALE_NODES))
-        return Chebyshev.interpolate(at, count - 1, domain=[low, high])
+        interpolant = Chebyshev.interpolate(at, count - 1, domain=[low, high])
+        # a polynomial is nothing outside of its domain; laws that reach beyond it have next to no weight there
+        return lambda t: interpolant(np.clip(t, low, high))
 
     def _spread_of_sites(self, q: Variational) -> float:
         if not self.sites.observations:

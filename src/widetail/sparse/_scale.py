@@ -21,6 +21,7 @@ Fit = Callable[[np.ndarray], np.ndarray]
 NODES = 32
 GRID_STEP = 0.125  # of the logarithm
 LARGEST_STEP = 1.0  # of the logarithm, in one update: the fit is known near the current law only
+WIDEST_TAIL = 80.0  # of the logarithm: single precision ends at 88
 NEGLIGIBLE = 1e-9
 
 
@@ -182,8 +183,9 @@ class InverseGammaScale(ScaleLaw):
 
     @property
     def log_range(self) -> tuple[float, float]:
-        low, high = np.log(self.quantile(np.array([1e-9, 1 - 1e-9])))
-        return float(low), float(high)
+        with np.errstate(divide="ignore"):  # the upper end of a law with almost no shape is beyond all numbers
+            low, high = np.log(self.quantile(np.array([1e-9, 1 - 1e-9])))
+        return float(low), float(min(high, np.log(self.b) + WIDEST_TAIL))
 
     @property
     def divergence(self) -> float:
@@ -214,7 +216,8 @@ class InverseGammaScale(ScaleLaw):
             start,
             method="L-BFGS-B",
             bounds=[
-                (start[0] - LARGEST_STEP, start[0] + LARGEST_STEP),
+                # observations never make the tail heavier than that of the prior
+                (max(start[0] - LARGEST_STEP, min(np.log(self.prior_a), start[0])), start[0] + LARGEST_STEP),
                 (start[1], start[1]) if self.is_held else (start[1] - LARGEST_STEP, start[1] + LARGEST_STEP),
             ],
             options={"ftol": 1e-12, "gtol": 1e-9},
