@@ -287,7 +287,7 @@ def _open(tiles: FactorTiles, client: Any, noise: np.ndarray, *, restart: bool) 
             f"store, or restart=True to discard it."
         )
     tiles = dataclasses.replace(tiles, attempt=uuid.uuid4().hex)
-    # first of all, so that tasks of an earlier attempt write nothing from here on
+    # first of all: tasks of an earlier attempt look at it before they write, and entries of theirs do not count
     tiles.manifest.write(FACTS, json.dumps({**facts, "jitter": tiles.jitter, "attempt": tiles.attempt}).encode())
     for pair in tiles.entries():
         tiles.manifest.inside(f"tile-{pair[0]}-{pair[1]}").remove()
