@@ -16,7 +16,7 @@ CHOICES = (
     ("the same, greedy inducing images", MODELS[:1], {"open_share": 0.0, "selection": "greedy"}),
     ("the same, random inducing images", MODELS[:1], {"open_share": 0.0, "selection": "balanced"}),
 )
-SECONDS, GIGABYTES = 1200, 6.0
+SECONDS, GIGABYTES = 1200, 6.0  # of 400 inducing images; the kernel with 1,600 alone is four times that work
 
 
 @benchmark("mnist", "MNIST, 60,000 training images, four convolutions, 400 inducing images")
@@ -26,7 +26,7 @@ def mnist() -> Iterator[Result]:
 
 @benchmark("mnist-1600", "MNIST as above, 1,600 inducing images")
 def mnist_1600() -> Iterator[Result]:
-    yield from _fits("mnist", 1600, accuracy=0.983, nll=0.060)
+    yield from _fits("mnist", 1600, accuracy=0.983, nll=0.060, seconds=4 * SECONDS)
 
 
 @benchmark("fashion", "Fashion-MNIST, square roots of 60,000 training images, four convolutions, 400 inducing images")
@@ -51,7 +51,9 @@ def choices() -> Iterator[Result]:
                 }
 
 
-def _fits(images: str, inducing: int, *, accuracy: float, nll: float, root: bool = False) -> Iterator[Result]:
+def _fits(
+    images: str, inducing: int, *, accuracy: float, nll: float, seconds: int = SECONDS, root: bool = False
+) -> Iterator[Result]:
     """One fit per model, each in a process of its own; the second finds the features of the first in a file."""
     print(f"load average at the start: {os.getloadavg()[0]:.2f} (it should be near 0)")
     with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +63,7 @@ def _fits(images: str, inducing: int, *, accuracy: float, nll: float, root: bool
                     "fit", images=images, inducing=inducing, model=model, cache=f"{folder}/features", root=root
                 )
             is_good = found["accuracy"] >= accuracy and found["nll"] <= nll
-            is_reached = is_good and found["seconds"] <= SECONDS and found["peak"] <= GIGABYTES * 1e9
+            is_reached = is_good and found["seconds"] <= seconds and found["peak"] <= GIGABYTES * 1e9
             yield {
                 "case": f"{model}, {images}{', square roots' if root else ''}, {inducing} inducing"
                 f"{', features of the first' if number else ''}",
