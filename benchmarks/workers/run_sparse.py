@@ -39,13 +39,14 @@ def steps(law, dtype, steps, **paths):
     likelihood, law = Categorical(len(q.mean)), LAWS[law]
     dtype = rows.features.dtype
     nodes = nodes_of(law, likelihood, len(q.mean), 0, dtype)
+    batch = (rows.features, rows.residual, rows.y, rows.counts)
     numbers = [np.asarray(number, dtype) for number in (law.mean_precision, 1.0, 0.1)]
     with jax.enable_x64(True):
         moments = moments_of(q, dtype)
         jax.block_until_ready(moments)
         start, used = time.perf_counter(), time.process_time()
         for number in range(steps):
-            moments, _ = minibatch_step(likelihood, moments, rows.features, rows.residual, rows.y, nodes, *numbers)
+            moments, _ = minibatch_step(likelihood, moments, *batch, nodes, *numbers)
             if number % REFRESH_EVERY == REFRESH_EVERY - 1:
                 moments = refresh(moments)
         jax.block_until_ready(moments)

@@ -190,6 +190,32 @@ def test_adam_from_the_estimator():
     assert adam.score(x, y) > 0.7
 
 
+def test_minibatches_from_the_estimator(table):
+    x, y = table
+    options = QUICK | {"max_iterations": 40}
+    whole = wt.SparseMixtureClassifier(**options).fit(x, y)
+    model = wt.SparseMixtureClassifier(**options, optimiser="stochastic", batch_size=50, epochs=20).fit(x, y)
+    assert whole.fit_.bound - 1e-3 < model.fit_.bound < whole.fit_.bound + 1e-4
+    assert_allclose(model.predict_proba(x), whole.predict_proba(x), atol=0.06)
+    assert model.partial_fit(x[:20], y[:20]).score(x, y) > 0.8
+
+
+def test_adam_heeds_its_options(table, tmp_path):
+    x, y = table
+    options = QUICK | {"optimiser": "adam", "epochs": 12, "learning_rate": 0.3, "batch_size": 32}
+    model = wt.SparseMixtureClassifier(
+        **options, early_stopping=True, patience=2, open_share=0.5, checkpoint=str(tmp_path / "run")
+    ).fit(x, y)
+    assert len(model.fit_.scores) == len(model.fit_.bounds) - 1 <= 12
+    assert model.model_.open_share == 0.5
+    assert [path.name for path in tmp_path.iterdir()] == ["run-adam"]
+    best = int(np.argmax(model.fit_.scores)) + 1
+    again = wt.SparseMixtureClassifier(**options | {"epochs": best}, early_stopping=True, open_share=0.5).fit(x, y)
+    assert_allclose(again.predict_proba(x), model.predict_proba(x), atol=1e-6)
+    with pytest.raises(ValueError, match="scale must be 'bound' or 'given'"):
+        wt.SparseMixtureClassifier(**options, scale="held_out").fit(x, y)
+
+
 def test_sequences_of_programs_keep_their_axes():
     rng = np.random.default_rng(0)
     x = rng.normal([3.0, -100.0], [2.0, 50.0], size=(40, 3, 2))

@@ -5,9 +5,10 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from widetail import _progress
-from widetail.sparse import Whitening
+from widetail.sparse import Whitening, _features
 
 from .problems import KERNEL, inputs
 
@@ -33,6 +34,26 @@ def test_features_in_a_file_are_found_again(tmp_path, monkeypatch):
     # what was begun and not finished is not taken for the features of other rows
     with pytest.raises(AssertionError, match="evaluated"):
         whitening.features(x, path=path)
+
+
+def test_features_that_were_begun_are_gone_on_with(tmp_path, monkeypatch):
+    x, path = inputs(30), tmp_path / "features"
+    whitening = Whitening.of(KERNEL, x[:5])
+    expected = whitening.features(x)
+    monkeypatch.setattr(_features, "ROWS_AT_ONCE", 8)
+    seen = []
+
+    def stop(done, total):
+        seen.append(done)
+        if done == 16 and len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        whitening.features(x, path=path, progress=stop)
+    found = whitening.features(x, path=path, progress=stop)
+    assert seen == [0, 8, 16, 16, 24, 30]
+    for ours, right in zip(found, expected, strict=True):
+        assert_allclose(ours, right, rtol=1e-12, atol=1e-14)
 
 
 def test_bars_show_what_they_are_told(monkeypatch):

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from widetail import sparse
-from widetail.sparse import Ascent, Sites, train, train_adam, variances
+from widetail.sparse import Ascent, Sites, train, train_adam, train_minibatches, variances
 from widetail.sparse._minibatch import minibatch_step, moments_of, refresh, variational_of
 
 from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
@@ -15,14 +15,15 @@ from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
 
 def test_a_minibatch_of_all_rows_is_the_full_step():
     x = inputs(64)
-    rows = cached(x, (np.abs(x[:, 0]) * 1.4).astype(np.int64), x[:8])
+    counts = np.random.default_rng(0).integers(1, 4, 64)
+    rows = cached(x, (np.abs(x[:, 0]) * 1.4).astype(np.int64), x[:8], counts=counts)
     q = scattered(start(PRIORS["inverse gamma"], 3, 8))
     likelihood, ascent = sparse.Categorical(3), Ascent(rows, Sites.none(3, 8))
     nodes, precision = ascent.nodes(q, likelihood), q.law.mean_precision
     with jax.enable_x64(True):
         numbers = (np.float64(precision), np.float64(1.0), np.float64(0.5))
         moments, bound = minibatch_step(
-            likelihood, moments_of(q, "float64"), rows.features, rows.residual, rows.y, nodes, *numbers
+            likelihood, moments_of(q, "float64"), rows.features, rows.residual, rows.y, rows.counts, nodes, *numbers
         )
         root = np.asarray(refresh(moments).root)
     stepped = variational_of(moments, q.law)
@@ -33,6 +34,81 @@ def test_a_minibatch_of_all_rows_is_the_full_step():
     direction = np.einsum("cmk,ck->cm", q.covariance, found.slope - precision * q.mean) / precision
     assert_allclose(stepped.mean, q.mean + 0.5 * direction, rtol=1e-8)
     assert_allclose(root, expected.root, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "likelihood"),
+    [
+        ("point", sparse.Categorical(3)),
+        ("inverse gamma", sparse.Categorical(3)),
+        ("log-normal", sparse.Gaussian(0.1)),
+    ],
+)
+def test_minibatches_end_near_the_optimum(name, likelihood):
+    x = inputs(2000)
+    y = sine(x) if likelihood.has_units else np.clip(np.round(sine(x)[:, 0] + 1.0), 0, 2).astype(np.int64)
+    rows, outputs = cached(x, y, np.linspace(-2, 2, 8)[:, None]), 1 if likelihood.has_units else 3
+    q = start(PRIORS[name], outputs, 8, learn=True)
+    # noise and scale can make up for one another, and neither way of training is quick to tell how much
+    options = {"learn_likelihood": False}
+    best = train(rows, likelihood, q, tolerance=1e-8, **options)
+    few = train(rows.first(200), likelihood, q, **options)
+    found = train_minibatches(rows, few.likelihood, few.q, 200, batch_size=64, epochs=6, **options)
+    begun = Ascent(rows, Sites.none(outputs, 8)).bound(few.q, few.likelihood) / 2000
+    assert begun < best.bound - 2e-3
+    assert best.bound - 5e-4 < found.bound < best.bound + 1e-5
+    assert found.bounds[-2] == pytest.approx(found.bound, abs=0.02)
+    ours, right = (variances(rows, fit.q) / fit.q.law.mean_precision for fit in (found, best))
+    assert_allclose(ours, right, rtol=0.1)
+
+
+def test_minibatches_stop_early_and_go_on(tmp_path):
+    x = inputs(200)
+    rows, likelihood = cached(x, sine(x), x[:8]), sparse.Gaussian(0.1)
+    few = train(rows.first(100), likelihood, start(PRIORS["log-normal"], 1, 8))
+    options = {"batch_size": 32, "seed": 3}
+    scores = iter([-1.0, -0.5, -0.7, -0.6, -0.9])
+    stopped = train_minibatches(
+        rows, few.likelihood, few.q, 100, epochs=9, patience=2, validate=lambda *_: next(scores), **options
+    )
+    assert stopped.scores == [-1.0, -0.5, -0.7, -0.6]
+    assert stopped.converged
+    two = train_minibatches(rows, few.likelihood, few.q, 100, epochs=2, checkpoint=tmp_path / "run", **options)
+    assert np.array_equal(stopped.q.mean, two.q.mean)  # the best one is that of the second epoch
+    four = train_minibatches(rows, few.likelihood, few.q, 100, epochs=4, checkpoint=tmp_path / "run", **options)
+    whole = train_minibatches(rows, few.likelihood, few.q, 100, epochs=4, **options)
+    assert four.bounds == whole.bounds
+    assert np.array_equal(four.q.mean, whole.q.mean)
+    with pytest.raises(ValueError, match="other data or settings"):
+        train_minibatches(rows, few.likelihood, few.q, 50, epochs=4, checkpoint=tmp_path / "run", **options)
+
+
+def test_adam_stops_early_and_goes_on(tmp_path):
+    x = inputs(64)
+    arguments = (KERNEL, x[:6], x, sine(x), sparse.Gaussian(0.1), start(PRIORS["inverse gamma"], 1, 6))
+    options = {"batch_size": 32, "train_inputs": True, "train_kernel": True}
+    scores = iter([-1.0, -0.5, -0.7, -0.6, -0.9])
+    stopped = train_adam(*arguments, epochs=9, patience=2, validate=lambda _: next(scores), **options)
+    assert stopped.scores == [-1.0, -0.5, -0.7, -0.6]
+    two = train_adam(*arguments, epochs=2, checkpoint=tmp_path / "run", **options)
+    assert np.array_equal(stopped.q.mean, two.q.mean)
+    four = train_adam(*arguments, epochs=4, checkpoint=tmp_path / "run", **options)
+    whole = train_adam(*arguments, epochs=4, **options)
+    assert four.bounds == whole.bounds
+    assert np.array_equal(four.inducing, whole.inducing)
+    with pytest.raises(ValueError, match="other data or settings"):
+        train_adam(*arguments, epochs=4, checkpoint=tmp_path / "run", learning_rate=0.1, **options)
+
+
+def test_adam_without_open_variance_has_the_bound_of_natural_gradients():
+    x = inputs(64)
+    q, likelihood = scattered(start(PRIORS["inverse gamma"], 1, 8)), sparse.Gaussian(0.1)
+    for share in (0.0, 0.5):
+        fit = train_adam(
+            KERNEL, x[:8], x, sine(x), likelihood, q, open_share=share, learning_rate=1e-12, batch_size=64, epochs=1
+        )
+        rows = cached(x, sine(x), x[:8]).with_open_share(share)
+        assert_allclose(fit.bounds[0], Ascent(rows, Sites.none(1, 8)).bound(q, likelihood) / 64, rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What the sparse estimators share: architecture, learning, inducing inputs, choices by held-out rows, training."""
 
+import dataclasses
 import numbers
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from widetail.priors import InverseGamma, ScalePrior
 from widetail.process import ScaledNoise, ScaleMixture
 from widetail.programs import Program
 from widetail.sparse import (
+    AdamFit,
     Ascent,
     HeldOutChoice,
     Rows,
@@ -34,6 +36,7 @@ from widetail.sparse import (
     law_for,
     train,
     train_adam,
+    train_minibatches,
 )
 from widetail.sparse._rows import log_score
 from widetail.sparse._train import Validate
@@ -51,7 +54,7 @@ MOST_IMAGES_TO_LEARN_FROM = 200
 MOST_DOUBLE_FEATURES = 4_000_000
 
 SCALES = ("bound", "held_out", "given")
-OPTIMISERS = ("natural", "adam")
+OPTIMISERS = ("natural", "stochastic", "adam")
 
 
 class SparseEstimator(StructuredInputs, BaseEstimator):
@@ -133,7 +136,9 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         if self.scale not in SCALES:
             raise ValueError(f"scale must be 'bound', 'held_out' or 'given'; got {self.scale!r}.")
         if self.optimiser not in OPTIMISERS:
-            raise ValueError(f"optimiser must be 'natural' or 'adam'; got {self.optimiser!r}.")
+            raise ValueError(f"optimiser must be 'natural', 'stochastic' or 'adam'; got {self.optimiser!r}.")
+        if self.optimiser == "adam" and self.scale == "held_out":
+            raise ValueError("scale must be 'bound' or 'given' with optimiser 'adam'; got 'held_out'.")
         is_share = isinstance(self.open_share, numbers.Real) and 0 <= float(self.open_share) <= 1
         if self.open_share != "held_out" and not is_share:
             raise ValueError(f"open_share must be 'held_out' or a number from 0 to 1; got {self.open_share!r}.")
@@ -194,46 +199,99 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         if precision == "auto":
             precision = "float64" if len(x) * len(chosen) <= MOST_DOUBLE_FEATURES else "float32"
         q = Variational.at_prior(outputs, len(chosen), law_for(self._prior, learn=self.scale != "given"))
-        is_moving = self.train_inputs or self.train_kernel
-        if is_moving and self.optimiser == "natural":
-            # Adam is slow to find the posterior, and what moves with it would first move to make up for that
-            rows = Rows.of(*Whitening.of(self.kernel_, chosen, precision).features(x), y, counts)
-            near = train(rows, likelihood, q, tolerance=1e-4, max_iterations=self.max_iterations, seed=self._seed)
-            q, likelihood = near.q, near.likelihood
-        if self.optimiser == "adam" or is_moving:
-            found = train_adam(
-                self.kernel_,
-                chosen,
-                x.astype(precision),
-                y,
-                likelihood,
-                q,
-                counts=counts,
-                train_inputs=self.train_inputs,
-                train_kernel=self.train_kernel,
-                learning_rate=self.learning_rate,
-                batch_size=self.batch_size,
-                epochs=self.epochs,
-                seed=self._seed,
-                progress=self.verbose,
-            )
+        found = None
+        if self.optimiser == "adam" or self.train_inputs or self.train_kernel:
+            found = self._moved(chosen, precision, x, y, counts, likelihood, q)
             self.kernel_, chosen, likelihood, q = found.kernel, found.inducing, found.likelihood, found.q
         whitening = Whitening.of(self.kernel_, chosen, precision)
-        model = SparseModel(whitening, q, likelihood, Sites.none(outputs, len(chosen)))
+        model = SparseModel(whitening, q, likelihood, Sites.none(outputs, len(chosen)), self._share)
         self.choice_ = None
-        if self.optimiser == "adam":
-            self._keep_adam(model, x, y, counts)
+        if found is not None and self.optimiser == "adam":
+            self._keep_adam(model, x, y, counts, found)
         else:
             self._train(model, x, y, counts, is_first=True)
 
-    def _keep_adam(self, model: SparseModel, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> None:
+    @property
+    def _share(self) -> float:
+        """Of the open variance, before held-out rows have their say."""
+        return 1.0 if self.open_share == "held_out" else float(self.open_share)
+
+    def _moved(
+        self,
+        inducing: np.ndarray,
+        precision: str,
+        x: np.ndarray,
+        y: np.ndarray,
+        counts: np.ndarray,
+        likelihood: Likelihood,
+        q: Variational,
+    ) -> AdamFit:
+        """What Adam finds through the kernel."""
+        count = self._rows_to_train_on(len(x)) if self.early_stopping else len(x)
+
+        def validate(fit: AdamFit) -> float:
+            whitening, held_out = Whitening.of(fit.kernel, fit.inducing, precision), slice(count, None)
+            rows = self._rows_of(whitening, x, y, counts, held_out)
+            return log_score(rows, fit.q, fit.likelihood, self._seed)
+
+        if self.optimiser != "adam":
+            # Adam is slow to find the posterior, and what moves with it would first move to make up for that
+            rows = self._rows_of(Whitening.of(self.kernel_, inducing, precision), x, y, counts, slice(count))
+            options: dict[str, Any] = {"max_iterations": self.max_iterations, "seed": self._seed}
+            near = train(rows, likelihood, q, tolerance=1e-4, checkpoint=self._file("before"), **options)
+            q, likelihood = near.q, near.likelihood
+        return train_adam(
+            self.kernel_,
+            inducing,
+            x[:count].astype(precision),
+            y[:count],
+            likelihood,
+            q,
+            counts=counts[:count],
+            train_inputs=self.train_inputs,
+            train_kernel=self.train_kernel,
+            open_share=self._share,
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            seed=self._seed,
+            validate=validate if count < len(x) else None,
+            patience=self.patience,
+            checkpoint=self._file("adam"),
+            progress=self.verbose,
+        )
+
+    def _rows_of(self, whitening: Whitening, x: np.ndarray, y: np.ndarray, counts: np.ndarray, part: slice) -> Rows:
+        """Features that are not kept."""
+        return Rows.of(*whitening.features(x[part]), y[part], counts[part]).with_open_share(self._share)
+
+    def _rows_to_train_on(self, rows: int) -> int:
+        """All but those that are held out; all where these would be too few to tell anything."""
+        held_out = round(self.validation_fraction * rows)
+        return rows - held_out if held_out >= FEWEST_ROWS_TO_HOLD_OUT else rows
+
+    def _file(self, label: str) -> Path | None:
+        """A file next to the checkpoint, of one part of training."""
+        return None if self.checkpoint is None else Path(f"{self.checkpoint}-{label}")
+
+    def _keep_adam(self, model: SparseModel, x: np.ndarray, y: np.ndarray, counts: np.ndarray, found: AdamFit) -> None:
         """The posterior that Adam found, as it is."""
-        rows = Rows.of(*model.whitening.features(x, path=self.cache, progress=self.verbose), y, counts)
+        features = model.whitening.features(x, path=self.cache, progress=self.verbose)
+        rows = Rows.of(*features, y, counts).with_open_share(model.open_share)
         ascent = Ascent(rows, model.sites, self._seed)
         sites = ascent.remember(model.q, model.likelihood)
-        bound = ascent.bound(model.q, model.likelihood) / rows.observations
-        self.fit_ = SparseFit(model.q, model.likelihood, [bound], [len(rows)], [], sites, False, 0.0)
-        self.model_ = SparseModel(model.whitening, model.q, model.likelihood, sites)
+        bounds = [*found.bounds, ascent.bound(model.q, model.likelihood) / rows.observations]
+        self.fit_ = SparseFit(
+            q=model.q,
+            likelihood=model.likelihood,
+            bounds=bounds,
+            stage_rows=[len(rows)] * len(bounds),
+            scores=found.scores,
+            sites=sites,
+            converged=len(found.bounds) < self.epochs,
+            seconds=found.seconds,
+        )
+        self.model_ = dataclasses.replace(model, sites=sites)
 
     def _given_inducing(self) -> np.ndarray:
         inputs = np.asarray(self.inducing, np.float64)
@@ -249,41 +307,43 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         """Natural gradients on the features of these rows, in addition to what the model remembers."""
         rows = Rows.of(*model.whitening.features(x, path=self.cache, progress=self.verbose), y, counts)
         q, likelihood, share = model.q, model.likelihood, model.open_share
-        is_good_start = False
         if is_first:
-            share = 1.0 if self.open_share == "held_out" else float(self.open_share)
             self.choice_ = self._choice(rows, likelihood, q, share)
             if self.choice_ is not None:
                 q, likelihood, share = self.choice_.start, self.choice_.likelihood, self.choice_.open_share
-                is_good_start = True
         rows = rows.with_open_share(share)
-        count = len(rows) - round(self.validation_fraction * len(rows))
         validate: Validate | None = None
-        if self.early_stopping and len(rows) - count >= FEWEST_ROWS_TO_HOLD_OUT:
+        if self.early_stopping and (count := self._rows_to_train_on(len(rows))) < len(rows):
             held_out = rows.after(count)
             validate = lambda q, likelihood: log_score(held_out, q, likelihood, self._seed)  # noqa: E731
             rows = rows.first(count)
-        fit = train(
-            rows,
-            likelihood,
-            q,
-            sites=model.sites,
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
-            seed=self._seed,
-            from_few=not is_good_start,
-            validate=validate,
-            patience=self.patience,
+        options: dict[str, Any] = {
+            "seed": self._seed,
+            "validate": validate,
+            "patience": self.patience,
             # a file is of one run: later rows of a stream are another one
-            checkpoint=None if self.checkpoint is None or not is_first else Path(self.checkpoint),
-            progress=self.verbose,
-        )
+            "checkpoint": None if self.checkpoint is None or not is_first else Path(self.checkpoint),
+            "progress": self.verbose,
+        }
+        limits: dict[str, Any] = {"max_iterations": self.max_iterations, "tolerance": self.tolerance}
+        if is_first and self.optimiser == "stochastic":
+            seen = min(len(rows), MOST_ROWS_TO_CHOOSE_FROM)
+            if self.choice_ is None:
+                own: dict[str, Any] = options | {"checkpoint": self._file("few")}
+                few = train(rows.first(seen), likelihood, q, **limits, **own)
+                q, likelihood = few.q, few.likelihood
+            fit = train_minibatches(
+                rows, likelihood, q, seen, batch_size=self.batch_size, epochs=self.epochs, **options
+            )
+        else:
+            is_good_start = is_first and self.choice_ is not None
+            fit = train(rows, likelihood, q, sites=model.sites, from_few=not is_good_start, **limits, **options)
         self.fit_ = fit
         self.model_ = SparseModel(model.whitening, fit.q, fit.likelihood, fit.sites, share)
 
     def _choice(self, rows: Rows, likelihood: Likelihood, q: Variational, share: float) -> HeldOutChoice | None:
         """What is chosen by held-out rows; None where nothing is, or where they are too few."""
-        count = len(rows) - round(self.validation_fraction * len(rows))
+        count = self._rows_to_train_on(len(rows))
         is_asked = self.open_share == "held_out" or self.scale == "held_out"
         if not is_asked or len(rows) - count < FEWEST_ROWS_TO_CHOOSE_BY:
             return None

@@ -49,14 +49,17 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         validation_fraction: share of rows that are held out, for any of these; with fewer than 100 of them the scale
             follows the bound, and all of the open variance is kept.
         patience: of early stopping.
-        optimiser: "natural", natural gradients on cached features; "adam", Adam for everything, through the kernel.
+        optimiser: "natural", natural gradients of all rows on cached features; "stochastic", the same of minibatches after
+            a start on a part of the rows, for very many rows or features in a file; "adam", Adam for everything,
+            through the kernel (with `open_share` "held_out", all of it).
         train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam
             (with natural gradients before and after, unless the optimiser is "adam").
-        epochs, learning_rate, batch_size: of Adam.
+        epochs, batch_size: of "stochastic" and of Adam.
+        learning_rate: of Adam.
         cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
-            rows; None keeps them in memory.
-        checkpoint: a file that is written after every iteration and resumed from (and, for what is chosen by held-out
-            rows, files with names that begin with it).
+            rows, or after a fit that was stopped; None keeps them in memory.
+        checkpoint: a file that is written after every iteration or epoch and resumed from; what comes before the last
+            part of training has files of its own, with names that begin with it.
         verbose: whether to show progress bars.
 
     Attributes:

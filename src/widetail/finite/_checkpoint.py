@@ -30,7 +30,7 @@ def fingerprint(*parts: Any) -> str:
 
 def named_leaves(tree: Any, prefix: str = "") -> dict[str, np.ndarray]:
     """The arrays of a pytree by their place in it."""
-    return {f"{prefix}{i:05d}": np.ascontiguousarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+    return {f"{prefix}{i:05d}": np.asarray(leaf, order="C") for i, leaf in enumerate(jax.tree.leaves(tree))}
 
 
 def from_named_leaves(template: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> Any:

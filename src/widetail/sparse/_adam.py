@@ -2,6 +2,9 @@
 
 import dataclasses
 import math
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -10,19 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from widetail._progress import Progress, annotate, reporter
-from widetail.finite._descent import DivergenceError
+from widetail._progress import Progress
+from widetail.finite._checkpoint import fingerprint
 from widetail.kernels import Kernel
 from widetail.learning._parameters import Parameters
 from widetail.priors import PointMass
 from widetail.process import ScaleMixture
+from widetail.sparse._coordinates import coordinates_of, law_at, terms_at
+from widetail.sparse._epochs import Epochs
 from widetail.sparse._features import JITTER
-from widetail.sparse._rows import TABLES, Nodes, _draws, normal_table
-from widetail.sparse._scale import GridScale, InverseGammaScale, PointScale, ScaleLaw
+from widetail.sparse._rows import Nodes, _draws, batch_rows, normal_table
+from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
-NODES = 16
 DRAWS = 16
 
 
@@ -31,8 +35,10 @@ class AdamFit:
     """What `train_adam` found.
 
     Attributes:
-        kernel, inducing, likelihood, q: where it ended.
+        kernel, inducing, likelihood, q: where it ended, or where the log score of held-out rows was best.
         bounds: estimates of the evidence lower bound, nats per row, the mean of every epoch.
+        scores: validation log score after every epoch; empty without validation data.
+        seconds: wall time, of this run only if it was resumed.
     """
 
     kernel: Kernel
@@ -40,6 +46,8 @@ class AdamFit:
     likelihood: Likelihood
     q: Variational
     bounds: list[float]
+    scores: list[float]
+    seconds: float
 
 
 def train_adam(
@@ -53,10 +61,14 @@ def train_adam(
     counts: Any = None,
     train_inputs: bool = False,
     train_kernel: bool = False,
+    open_share: float = 1.0,
     learning_rate: float = 0.01,
     batch_size: int = 256,
     epochs: int = 10,
     seed: int = 0,
+    validate: Callable[[AdamFit], float] | None = None,
+    patience: int = 5,
+    checkpoint: str | Path | None = None,
     progress: Progress = False,
 ) -> AdamFit:
     """Maximise the bound over everything by Adam, each minibatch through the kernel.
@@ -73,64 +85,75 @@ def train_adam(
         q: where the posterior starts.
         counts: how often each row was observed, shape (n,); once by default.
         train_inputs, train_kernel: what is trained besides the posterior, the likelihood and the law of the scale.
+        open_share: how much of the variance that inducing inputs leave open is part of the model.
         learning_rate: of Adam, for means, Cholesky factors, logarithms of parameters, and inducing inputs.
         batch_size: rows per step.
-        epochs: passes through the data.
+        epochs: passes through the data, at most.
         seed: of the order of the rows.
+        validate: log score of held-out rows after an epoch; the best epoch is kept, and training ends after `patience`
+            epochs without a better one.
+        patience: see `validate`.
+        checkpoint: a file that is written after every epoch; if it is there already, training resumes from it.
         progress: True for a bar on a terminal, or a function of (steps done, steps in all).
 
     Raises:
         DivergenceError: the bound is NaN or infinite.
     """
-    x = np.asarray(x)
-    y = np.asarray(y)
+    began = time.monotonic()
+    x, y = np.asarray(x), np.asarray(y)
     dtype = x.dtype
     y = y.astype(np.int32) if np.issubdtype(y.dtype, np.integer) else y.astype(dtype)
     counts = np.ones(len(x), dtype) if counts is None else np.asarray(counts, dtype)
-    problem = _Problem(kernel, likelihood, q.law, len(x), train_kernel)
-    fixed = {} if train_inputs else {"inducing": np.asarray(inducing, dtype)}
-    parameters = problem.start(q) | ({"inducing": np.asarray(inducing, np.float64)} if train_inputs else {})
-    size = min(batch_size, len(x))
-    size = max(size - size % TABLES, TABLES) if likelihood.couples_outputs else size
+    inducing = np.asarray(inducing, np.float64)
+    observations = float(np.sum(counts, dtype=np.float64))
+    problem = _Problem(kernel, likelihood, q.law, len(x), train_kernel, open_share)
+    fixed = {} if train_inputs else {"inducing": inducing.astype(dtype)}
+    start = problem.start(q) | ({"inducing": inducing} if train_inputs else {})
+    plan = Epochs(
+        label="adam",
+        rows=len(x),
+        batch_size=batch_rows(min(batch_size, len(x)), likelihood),
+        epochs=epochs,
+        seed=seed,
+        patience=patience,
+        observations=observations,
+        progress=progress,
+        checkpoint=checkpoint,
+        identity="" if checkpoint is None else fingerprint(
+            x, y, counts, inducing, repr(jax.tree.structure(kernel)), *map(np.asarray, jax.tree.leaves(kernel)),
+            likelihood, q.mean, q.precision, q.law.facts(), train_inputs, train_kernel, open_share, learning_rate,
+            batch_size, seed, validate is None,
+        ),
+    )  # fmt: skip
     optimiser = optax.adam(learning_rate)
-    rng = np.random.default_rng(seed)
-    per_epoch = max(1, math.ceil(len(x) / size))
-    report = reporter(progress, "adam")
-    bounds: list[float] = []
+
+    @jax.jit
+    def step(parameters: Any, state: Any, x: Any, y: Any, counts: Any) -> Any:
+        loss, gradient = jax.value_and_grad(lambda p: -problem.bound(p | fixed, x, y, counts))(parameters)
+        updates, state = optimiser.update(gradient, state, parameters)
+        return (optax.apply_updates(parameters, updates), state), -loss
+
+    def fit_of(state: Any, bounds: list[float], scores: list[float]) -> AdamFit:
+        final = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), state[0])
+        return AdamFit(
+            kernel=problem.kernel_of(final["kernel"]) if train_kernel else kernel,
+            inducing=final.get("inducing", inducing),
+            likelihood=problem.likelihood_of(final["likelihood"], float),
+            q=problem.variational_of(final),
+            bounds=[bound / observations for bound in bounds],
+            scores=scores,
+            seconds=time.monotonic() - began,
+        )
+
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):  # optax is not written for the strict one
-        parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), parameters)
-        state = optimiser.init(parameters)
-
-        @jax.jit
-        def step(parameters: Any, state: Any, x: Any, y: Any, counts: Any) -> Any:
-            loss, gradient = jax.value_and_grad(lambda p: -problem.bound(p | fixed, x, y, counts))(parameters)
-            updates, state = optimiser.update(gradient, state, parameters)
-            return optax.apply_updates(parameters, updates), state, -loss
-
-        for epoch in range(epochs):
-            # whole minibatches only; rows that would fill up the last one are drawn from the start of the order
-            order = np.resize(rng.permutation(len(x)), per_epoch * size)
-            found = []
-            for number in range(per_epoch):
-                report(epoch * per_epoch + number, epochs * per_epoch)
-                rows = order[number * size : (number + 1) * size]
-                parameters, state, bound = step(parameters, state, x[rows], y[rows], counts[rows])
-                found.append(float(bound))
-            if not np.all(np.isfinite(found)):
-                raise DivergenceError(
-                    f"The bound is not finite in epoch {epoch + 1}; try a learning_rate below {learning_rate}."
-                )
-            bounds.append(float(np.mean(found)) / float(np.sum(counts, dtype=np.float64)))
-            annotate(report, f"; bound {bounds[-1]:.4f}")
-        report(epochs * per_epoch, epochs * per_epoch)
-        final = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), parameters)
-    return AdamFit(
-        kernel=problem.kernel_of(final["kernel"]) if train_kernel else kernel,
-        inducing=np.asarray(final.get("inducing", inducing), np.float64),
-        likelihood=problem.likelihood_of(final["likelihood"], float),
-        q=problem.variational_of(final),
-        bounds=bounds,
-    )
+        parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), start)
+        course = plan.run(
+            (parameters, optimiser.init(parameters)),
+            lambda state, rows, _: step(*state, x[rows], y[rows], counts[rows]),
+            advice=f"try a learning_rate below {learning_rate}",
+            score=None if validate is None else lambda state: validate(fit_of(state, [], [])),
+        )
+        return fit_of(course.best, course.bounds, course.scores)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -142,6 +165,7 @@ class _Problem:
     law: ScaleLaw
     rows: int
     train_kernel: bool
+    open_share: float
 
     def start(self, q: Variational) -> dict[str, Any]:
         factor = np.linalg.cholesky(q.covariance)
@@ -150,7 +174,7 @@ class _Problem:
             "mean": q.mean,
             "below": np.tril(factor, -1),
             "log_diagonal": np.log(diagonal),
-            "law": _law_parameters(self.law),
+            "law": coordinates_of(self.law),
             "likelihood": {name: math.log(getattr(self.likelihood, name)) for name in self.likelihood.learnable},
             "kernel": self._slots().start() if self.train_kernel else np.zeros(0),
         }
@@ -180,7 +204,7 @@ class _Problem:
         factor = final["below"] + np.eye(final["mean"].shape[1]) * np.exp(final["log_diagonal"])[:, None]
         factor = np.tril(factor)
         inverse = np.linalg.inv(factor)
-        q = Variational(final["mean"], factor, factor, _law_of(self.law, final["law"]))
+        q = Variational(final["mean"], factor, factor, law_at(self.law, final["law"]))
         return q.with_precision(np.swapaxes(inverse, 1, 2) @ inverse)
 
     def bound(self, parameters: dict[str, Any], x: Any, y: Any, counts: Any) -> Any:
@@ -200,8 +224,8 @@ class _Problem:
         root = below + jnp.eye(count, dtype=dtype) * jnp.exp(parameters["log_diagonal"])[:, None]
         projected = jnp.einsum("bm,cmk->bck", features, root)
         residual = jnp.maximum(diagonal - jnp.sum(features**2, axis=1), 0)
-        variance = jnp.sum(projected**2, axis=-1) + residual[:, None]
-        scales, weights, mean_precision, divergence = _law_terms(self.law, parameters["law"], dtype)
+        variance = jnp.sum(projected**2, axis=-1) + self.open_share * residual[:, None]
+        scales, weights, mean_precision, divergence = terms_at(self.law, parameters["law"], dtype)
         outputs = len(mean)
         if likelihood.couples_outputs:
             draws = max(1, DRAWS // len(scales))
@@ -226,53 +250,3 @@ def _nngp(kernel: Kernel, x1: Any, x2: Any) -> Any:
     values = cross_fn(first, first).nngp
     on_diagonal = np.diag_indices(x1.shape[0])
     return values.at[on_diagonal].set(first.diagonal.nngp)
-
-
-def _law_parameters(law: ScaleLaw) -> dict[str, Any]:
-    if isinstance(law, PointScale):
-        return {"log_value": np.log(law.value)} if law.learn else {}
-    if isinstance(law, InverseGammaScale):
-        return {"log_a": np.log(law.a)} | ({} if law.is_held else {"log_b": np.log(law.b)})
-    assert isinstance(law, GridScale)
-    return {} if law.is_held else {"logits": np.log(np.maximum(law.weights, 1e-30))}
-
-
-def _law_of(law: ScaleLaw, parameters: dict[str, Any]) -> ScaleLaw:
-    if isinstance(law, PointScale):
-        return PointScale(float(np.exp(parameters["log_value"])), learn=True) if law.learn else law
-    if isinstance(law, InverseGammaScale):
-        a = float(np.exp(parameters["log_a"]))
-        b = a / law.mean_precision if law.is_held else float(np.exp(parameters["log_b"]))
-        return dataclasses.replace(law, a=a, b=b)
-    assert isinstance(law, GridScale)
-    if law.is_held:
-        return law
-    logits = parameters["logits"] - np.max(parameters["logits"])
-    return dataclasses.replace(law, weights=np.exp(logits) / np.sum(np.exp(logits)))
-
-
-def _law_terms(law: ScaleLaw, parameters: dict[str, Any], dtype: Any) -> tuple[Any, Any, Any, Any]:
-    """Scales, probabilities, expected precision and divergence, differentiable in the parameters."""
-    if isinstance(law, PointScale):
-        scale = jnp.exp(parameters["log_value"]) if law.learn else jnp.asarray(law.value, dtype)
-        return scale[None], jnp.ones(1, dtype), 1 / scale, jnp.zeros((), dtype)
-    if isinstance(law, InverseGammaScale):
-        a = jnp.exp(parameters["log_a"])
-        b = a / law.mean_precision if law.is_held else jnp.exp(parameters["log_b"])
-        # the nodes stand still while their weights carry the derivatives
-        width = 6 * jax.lax.rsqrt(jax.lax.stop_gradient(a))
-        centre = jax.lax.stop_gradient(jnp.log(b / a))
-        t = centre + jnp.linspace(-1.0, 1.0, NODES, dtype=dtype) * jnp.minimum(width, 8.0)
-        weights = jax.nn.softmax(a * (jnp.log(b) - t) - jnp.exp(jnp.log(b) - t))
-        a0, b0 = jnp.asarray(law.prior_a, dtype), jnp.asarray(law.prior_b, dtype)
-        gammaln, digamma = jax.scipy.special.gammaln, jax.scipy.special.digamma
-        divergence = (a - a0) * digamma(a) - gammaln(a) + gammaln(a0) + a0 * jnp.log(b / b0) + a * (b0 - b) / b
-        return jnp.exp(t), weights, a / b, divergence
-    assert isinstance(law, GridScale)
-    scales = jnp.asarray(np.exp(law.log_scales), dtype)
-    # a law on a grid that is held keeps its weights: their constraint has no simple coordinates
-    logits = parameters.get("logits", np.log(np.maximum(law.weights, 1e-30)))
-    log_weights = jax.nn.log_softmax(jnp.asarray(logits, dtype))
-    weights = jnp.exp(log_weights)
-    divergence = jnp.sum(weights * (log_weights - jnp.asarray(np.maximum(law.log_prior, -1e4), dtype)))
-    return scales, weights, jnp.sum(weights / scales), divergence

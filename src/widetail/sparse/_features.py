@@ -51,47 +51,59 @@ class Whitening:
         Args:
             x: inputs, rows first.
             path: a file to keep the features in; the result is then a memory map. Features of the same kernel, inducing
-                inputs and rows that are there already are read, not computed; a file next to it, `path` with ".about"
-                added, says whose they are.
+                inputs and rows that are there already are read, not computed, also the first ones of a run that was
+                stopped; a file next to it, `path` with ".about" added, says whose they are and how many.
             progress: True for a bar on a terminal, or a function of (rows done, rows in all).
         """
         x = np.asarray(x, self.dtype)
-        shape = (len(x), len(self.inducing))
-        about = None if path is None else Path(f"{path}.about")
-        identity = "" if path is None else fingerprint(self.factor, self.inducing, x)
-        if path is None or about is None:
-            features = np.empty(shape, self.dtype)
+        if path is None:
+            kept = _Kept(np.empty((len(x), len(self.inducing)), self.dtype), np.empty(len(x), self.dtype))
         else:
-            kept = _read(Path(path), about, identity)
-            if kept is not None:
-                return kept
-            about.unlink(missing_ok=True)
-            features = np.lib.format.open_memmap(path, mode="w+", dtype=self.dtype, shape=shape)
+            kept = _Kept.at(Path(path), fingerprint(self.factor, self.inducing, x), len(x), self)
         inducing = self.inducing.astype(self.dtype)
         report = reporter(progress, "features")
-        residual = np.empty(len(x))
-        for start in range(0, len(x), ROWS_AT_ONCE):
-            here = slice(start, start + ROWS_AT_ONCE)
+        for start in range(kept.done, len(x), ROWS_AT_ONCE):
+            report(start, len(x))
+            here = slice(start, min(start + ROWS_AT_ONCE, len(x)))
             cross = np.asarray(self.kernel.kernel(x[here], inducing, get="nngp").nngp, np.float64)
             whitened = scipy.linalg.solve_triangular(self.factor, cross.T, lower=True, check_finite=False).T
             diagonal = np.asarray(self.kernel.diagonal(x[here], get="nngp").nngp, np.float64)
-            residual[here] = np.maximum(diagonal - np.sum(whitened**2, axis=1), 0.0)
-            features[here] = whitened
-            report(min(start + ROWS_AT_ONCE, len(x)), len(x))
-        residual = residual.astype(self.dtype)
-        if about is not None and isinstance(features, np.memmap):
-            features.flush()
-            write_checkpoint(about, identity, residual, {})  # last: where it is, the features are whole
-        return features, residual
+            kept.put(here, whitened, np.maximum(diagonal - np.sum(whitened**2, axis=1), 0.0))
+        report(len(x), len(x))
+        return kept.features, kept.residual
 
 
-def _read(path: Path, about: Path, identity: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Features and residual variances of a file, if they are those that are asked for."""
-    if not path.exists() or not about.exists():
-        return None
-    features = np.lib.format.open_memmap(path, mode="r")
-    try:
-        residual, _ = read_checkpoint(about, identity, np.empty(len(features), features.dtype))
-    except ValueError:  # of other rows, another kernel, or damaged
-        return None
-    return features, residual
+@dataclasses.dataclass
+class _Kept:
+    """Features and residual variances, and how many rows of them there are; on disk where there is a path."""
+
+    features: np.ndarray
+    residual: np.ndarray
+    done: int = 0
+    about: Path | None = None
+    identity: str = ""
+
+    @classmethod
+    def at(cls, path: Path, identity: str, rows: int, whitening: Whitening) -> "_Kept":
+        """What a file holds, if it is what is asked for; a new file otherwise."""
+        about, residual = Path(f"{path}.about"), np.zeros(rows, whitening.dtype)
+        if path.exists() and about.exists():
+            try:
+                residual, facts = read_checkpoint(about, identity, residual)
+                done = int(facts["rows"])
+                features = np.lib.format.open_memmap(path, mode="r" if done == rows else "r+")
+                return cls(features, np.array(residual), done, about, identity)
+            except (ValueError, KeyError):  # of other rows, another kernel, or damaged
+                pass
+        about.unlink(missing_ok=True)
+        shape = (rows, len(whitening.inducing))
+        features = np.lib.format.open_memmap(path, mode="w+", dtype=whitening.dtype, shape=shape)
+        return cls(features, residual, 0, about, identity)
+
+    def put(self, here: slice, features: np.ndarray, residual: np.ndarray) -> None:
+        """The next rows."""
+        self.features[here], self.residual[here], self.done = features, residual, here.stop
+        if self.about is not None and isinstance(self.features, np.memmap):
+            self.features.flush()
+            # last: the rows that it speaks of are there
+            write_checkpoint(self.about, self.identity, self.residual, {"rows": self.done})

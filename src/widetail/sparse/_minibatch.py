@@ -1,18 +1,29 @@
 """Stochastic natural gradients: one compiled step per minibatch of cached features."""
 
+import dataclasses
 import functools
+import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.sparse._rows import Nodes, _draws, _explained
+from widetail._progress import Progress
+from widetail.finite._checkpoint import fingerprint
+from widetail.sparse._epochs import Epochs
+from widetail.sparse._learn import improved_likelihood
+from widetail.sparse._natural import SCALE_ROWS, Ascent, Sites
+from widetail.sparse._rows import Nodes, Rows, _as, _draws, _explained, batch_rows, nodes_of, variances
 from widetail.sparse._scale import ScaleLaw
+from widetail.sparse._train import SparseFit, Validate, likelihood_facts, restored_likelihood
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
 REFRESH_EVERY = 8
+# How steps shorten: with 1 every row would count alike, below it late rows count more, which saw a better posterior.
+POWER = 0.8
 
 
 class Moments(NamedTuple):
@@ -45,6 +56,7 @@ def minibatch_step(
     features: Any,
     residual: Any,
     y: Any,
+    counts: Any,
     nodes: Nodes,
     mean_precision: Any,
     factor: Any,
@@ -57,7 +69,7 @@ def minibatch_step(
     Args:
         likelihood: with parameters as arrays.
         moments: consumed.
-        features, residual, y: of the minibatch.
+        features, residual, y, counts: of the minibatch.
         nodes: of the law of the scale.
         mean_precision: its expectation of one over the scale.
         factor: rows in all, divided by rows of the minibatch.
@@ -70,11 +82,12 @@ def minibatch_step(
     found = likelihood.expectations(features @ mean.T, variance, y, nodes.scales, nodes.weights, draws)
     spread = jnp.sum(root**2) - 2 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=1, axis2=2))) - mean.size
     divergence = 0.5 * (mean_precision * jnp.sum(mean**2) + spread)
-    bound = factor * jnp.sum(found.value) - divergence
-    weighted = (found.curvature * (rate * factor)).T[:, None, :] * features.T[None]
+    weights = factor * counts[:, None]
+    bound = factor * jnp.sum(found.value * counts) - divergence
+    weighted = (found.curvature * (rate * weights)).T[:, None, :] * features.T[None]
     curvature = (weighted.reshape(-1, len(features)) @ features).reshape(precision.shape)
     eye = rate * jnp.eye(inducing, dtype=mean.dtype)
-    gradient = factor * (found.slope.T @ features) - mean_precision * mean
+    gradient = (found.slope * weights).T @ features - mean_precision * mean
     direction = jnp.einsum("ckm,ck->cm", root, jnp.einsum("ckm,cm->ck", root, gradient)) / mean_precision
     return Moments(mean + rate * direction, (1 - rate) * precision + (curvature + eye), root), bound
 
@@ -85,3 +98,140 @@ def refresh(moments: Moments) -> Moments:
     factor = jnp.linalg.cholesky(moments.precision)
     eye = jnp.broadcast_to(jnp.eye(factor.shape[1], dtype=factor.dtype), factor.shape)
     return moments._replace(root=jax.lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True))
+
+
+class _State(NamedTuple):
+    """What changes, as arrays: a checkpoint holds it."""
+
+    moments: Moments
+    law: dict[str, Any]
+    likelihood: dict[str, Any]
+
+
+def train_minibatches(
+    rows: Rows,
+    likelihood: Likelihood,
+    q: Variational,
+    seen: int,
+    *,
+    learn_likelihood: bool = True,
+    batch_size: int = 256,
+    epochs: int = 10,
+    seed: int = 0,
+    validate: Validate | None = None,
+    patience: int = 5,
+    checkpoint: str | Path | None = None,
+    progress: Progress = False,
+) -> SparseFit:
+    """Maximise the evidence lower bound by natural gradients of minibatches, from a good start.
+
+    An epoch costs as much as one pass of `train`, which takes ten and more of them per iteration: worth it where rows
+    are so many, or so far away in a file, that passes are what training waits for. What is left of the noise of
+    minibatches falls with the number of epochs. Steps shorten by themselves, beginning with what is sensible after
+    `seen` rows; the law of the scale and the likelihood are improved after every epoch.
+
+    Args:
+        rows: cached features and targets, in random order.
+        likelihood: where learning starts.
+        q: where to start: what `train` found for the first rows.
+        seen: how many these were.
+        learn_likelihood: whether to learn the parameters of the likelihood.
+        batch_size: rows per step.
+        epochs: passes through the rows, at most.
+        seed: of the order of the rows and the draws of f.
+        validate, patience: as in `train`, after every epoch.
+        checkpoint: a file that is written after every epoch; if it is there already, training resumes from it.
+        progress: True for a bar on a terminal, or a function of (steps done, steps in all).
+
+    Raises:
+        DivergenceError: the bound is NaN or infinite.
+    """
+    began = time.monotonic()
+    dtype = rows.features.dtype
+    size = batch_rows(min(batch_size, len(rows)), likelihood)
+    some = _counting_for_all(rows.first(SCALE_ROWS), rows)
+    plan = Epochs(
+        label="minibatches",
+        rows=len(rows),
+        batch_size=size,
+        epochs=epochs,
+        seed=seed,
+        patience=patience,
+        observations=rows.observations,
+        progress=progress,
+        checkpoint=checkpoint,
+        identity="" if checkpoint is None else fingerprint(
+            np.asarray(rows.features), rows.residual, rows.y, rows.counts, likelihood, q.mean, q.precision,
+            q.law.facts(), seen, learn_likelihood, batch_size, seed, validate is None,
+        ),
+    )  # fmt: skip
+
+    def law_of(state: _State) -> ScaleLaw:
+        return q.law.restored(state.law)
+
+    def likelihood_of(state: _State) -> Likelihood:
+        return restored_likelihood(likelihood, state.likelihood)
+
+    def step(state: _State, chosen: np.ndarray, before: int) -> tuple[_State, Any]:
+        chosen = np.sort(chosen)  # in the order of the file
+        law, own = law_of(state), likelihood_of(state)
+        nodes = nodes_of(law, own, len(q.mean), seed, dtype)
+        rate = (2 + seen / size + before) ** -POWER
+        numbers = (np.asarray(number, dtype) for number in (law.mean_precision, len(rows) / size, rate))
+        batch = (part[chosen] for part in (rows.features, rows.residual, rows.y, rows.counts))
+        moments, bound = minibatch_step(_as(rows, own), state.moments, *batch, nodes, *numbers)
+        if before % REFRESH_EVERY == REFRESH_EVERY - 1:
+            moments = refresh(moments)
+        return state._replace(moments=moments), bound - law.divergence
+
+    def end_of_epoch(state: _State) -> _State:
+        """The law of the scale and the likelihood, from so many rows that they cannot be far off."""
+        own, now = likelihood_of(state), variational_of(state.moments, law_of(state))
+        ascent, variance = Ascent(some, Sites.none(*q.mean.shape), seed), variances(some, now)
+        now = ascent.law_optimum(now, own, variance)
+        own = improved_likelihood(ascent, now, own, variance) if learn_likelihood else own
+        return _State(refresh(state.moments), *_as_arrays(now.law, own))
+
+    def score(state: _State) -> float:
+        assert validate is not None
+        return validate(variational_of(state.moments, law_of(state)), likelihood_of(state))
+
+    with jax.enable_x64(True):
+        start = _State(moments_of(_with_all(q, rows, seen), dtype), *_as_arrays(q.law, likelihood))
+        course = plan.run(
+            start,
+            step,
+            advice=f"try a batch_size above {batch_size}",
+            end_of_epoch=end_of_epoch,
+            score=None if validate is None else score,
+        )
+    q, likelihood = variational_of(course.best.moments, law_of(course.best)), likelihood_of(course.best)
+    ascent = Ascent(rows, Sites.none(*q.mean.shape), seed)
+    bounds = [*(bound / rows.observations for bound in course.bounds), ascent.bound(q, likelihood) / rows.observations]
+    return SparseFit(
+        q=q,
+        likelihood=likelihood,
+        bounds=bounds,
+        stage_rows=[len(rows)] * len(bounds),
+        scores=course.scores,
+        sites=ascent.remember(q, likelihood),
+        converged=len(course.bounds) < epochs,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _counting_for_all(some: Rows, rows: Rows) -> Rows:
+    """Some rows that count as much as all of them."""
+    factor = rows.observations / some.observations
+    return dataclasses.replace(some, counts=some.counts * some.counts.dtype.type(factor))
+
+
+def _with_all(q: Variational, rows: Rows, seen: int) -> Variational:
+    """The covariances that q would have if all rows were like those that it has seen."""
+    eye = np.eye(q.mean.shape[1])
+    return q.with_precision(eye + (len(rows) / seen) * (q.precision - eye))
+
+
+def _as_arrays(law: ScaleLaw, likelihood: Likelihood) -> tuple[dict[str, Any], dict[str, Any]]:
+    facts, own = law.facts(), likelihood_facts(likelihood)
+    return {name: np.asarray(fact) for name, fact in facts.items()}, {name: np.asarray(own[name]) for name in own}

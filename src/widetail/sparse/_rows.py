@@ -82,6 +82,11 @@ def chunk_rows(n: int) -> int:
     return min(CHUNK, max(TABLES, 1 << (n - 1).bit_length()))
 
 
+def batch_rows(size: int, likelihood: Likelihood) -> int:
+    """Rows of a minibatch of about this size: where f is drawn, so many that all tables have as many of them."""
+    return max(size - size % TABLES, TABLES) if likelihood.couples_outputs else size
+
+
 def _filled(part: np.ndarray, size: int) -> np.ndarray:
     """Filled up with zeros, which for counts means rows of no weight."""
     missing = size - len(part)

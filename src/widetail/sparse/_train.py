@@ -10,6 +10,7 @@ import numpy as np
 
 from widetail._progress import Progress, annotate, reporter
 from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
+from widetail.sparse._epochs import note_of
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._natural import Ascent, Sites
 from widetail.sparse._rows import Rows, variances
@@ -105,7 +106,7 @@ def train(
     while state.stage < len(run.stages):
         report(min(len(state.bounds), most - 1), most)
         state = run.iterate(state)
-        annotate(report, _note(state.bounds[-1], state.scores))
+        annotate(report, note_of(state.bounds[-1], state.scores))
         if path is not None:
             state.write(path, identity)
     report(most, most)
@@ -240,17 +241,12 @@ class _Run:
         )
 
 
-def _note(bound: float, scores: list[float]) -> str:
-    """What the bar says of the last iteration, in nats per row."""
-    return f"; bound {bound:.4f}" + (f", validation {scores[-1]:.4f}" if scores else "")
-
-
 def likelihood_facts(likelihood: Likelihood) -> dict[str, float]:
     """The learnable numbers of a likelihood."""
     return {name: float(getattr(likelihood, name)) for name in likelihood.learnable}
 
 
-def restored_likelihood(likelihood: Likelihood, facts: dict[str, float]) -> Likelihood:
+def restored_likelihood(likelihood: Likelihood, facts: dict[str, Any]) -> Likelihood:
     """A likelihood with other numbers."""
     return dataclasses.replace(likelihood, **{name: float(facts[name]) for name in likelihood.learnable})
 
