@@ -1,4 +1,4 @@
-"""Stores without a cluster: manifests, checksums, locks, fingerprints, and the bits of a tile."""
+"""Stores without a cluster: manifests, checksums, locks, and the bits of a tile."""
 
 import json
 import os
@@ -10,12 +10,10 @@ import time
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
 from widetail import kernels, nn
 from widetail.distributed import StoreBusyError, StoreMismatchError, _lock
 from widetail.distributed._factor_work import FINAL, FactorTiles
-from widetail.distributed._fingerprint import data_fingerprint, kernel_fingerprint
 from widetail.distributed._gram import default_block
 from widetail.distributed._lock import RunLock
 from widetail.distributed._places import Place
@@ -163,68 +161,6 @@ def test_a_lease_behind_a_url(tmp_path, monkeypatch):
         second.check()
     second.release()
     assert (tmp_path / "tiles" / "lease.json").exists(), "it belongs to the other run"
-
-
-def squared(factor):
-    return nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: factor * t**2))
-
-
-def test_fingerprints_of_kernels():
-    different = [
-        nn.mlp(1, "erf"),
-        nn.mlp(2, "erf"),
-        nn.mlp(1, "relu"),
-        nn.Sequential(nn.Dense(np.array([1.0, 2.0])), nn.Relu()),
-        nn.Sequential(nn.Dense(np.array([1.0, 2.0 + 1e-12])), nn.Relu()),
-        nn.Sequential(nn.Dense(np.ones(5000)), nn.Relu()),
-        nn.Sequential(nn.Dense(np.append(np.ones(4999), 2.0)), nn.Relu()),
-        kernels.RBF(),
-        kernels.RBF(2.0),
-        squared(1.0),
-        squared(2.0),
-        nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: t**3)),
-        SklearnMatern(),
-        SklearnMatern(2.0),
-    ]
-    prints = [kernel_fingerprint(kernel) for kernel in different]
-    assert len(set(prints)) == len(different)
-    assert kernel_fingerprint(squared(1.0)) == prints[9]
-    x = np.arange(6.0)
-    shapes = [data_fingerprint(v) for v in (x.reshape(2, 3), x.reshape(3, 2), x.reshape(2, 3).astype(np.float32))]
-    assert len(set(shapes)) == 3
-
-
-def test_fingerprints_do_not_depend_on_where_the_code_stands():
-    source = "net = nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: scale * jnp.tanh(t)))"
-    found = []
-    for before, scale in (("", 2.0), ("\n" * 30, 2.0), ("", 3.0)):
-        import jax.numpy as jnp
-
-        names = {"nn": nn, "jnp": jnp, "scale": scale}
-        exec(compile(before + source, f"file{len(found)}.py", "exec"), names)
-        found.append(kernel_fingerprint(names["net"]))
-    assert found[0] == found[1] != found[2]
-
-
-FINGERPRINT = """
-import numpy as np
-from tests.cluster.clusters import slow_kernel
-from widetail import nn
-from widetail.distributed._fingerprint import kernel_fingerprint
-from widetail.process._adapter import as_kernel
-
-KERNELS = as_kernel(slow_kernel(0.1)), nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: np.sin(t) * 3))
-print(*map(kernel_fingerprint, KERNELS))
-"""
-
-
-def test_fingerprints_are_the_same_in_every_process(capsys):
-    exec(FINGERPRINT, {})
-    here = capsys.readouterr().out
-    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": "7"}
-    command = [sys.executable, "-c", FINGERPRINT]
-    assert subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout == here
 
 
 IMAGES = nn.Sequential(nn.Conv(2, 1.5, 0.1), nn.Relu(), nn.GlobalAvgPool())

@@ -195,7 +195,7 @@ def test_minibatches_from_the_estimator(table):
     options = QUICK | {"max_iterations": 40}
     whole = wt.SparseMixtureClassifier(**options).fit(x, y)
     model = wt.SparseMixtureClassifier(**options, optimiser="stochastic", batch_size=50, epochs=20).fit(x, y)
-    assert whole.fit_.bound - 1e-3 < model.fit_.bound < whole.fit_.bound + 1e-4
+    assert whole.fit_.bound - 5e-3 < model.fit_.bound < whole.fit_.bound + 1e-4
     assert_allclose(model.predict_proba(x), whole.predict_proba(x), atol=0.06)
     assert model.partial_fit(x[:20], y[:20]).score(x, y) > 0.8
 
@@ -208,7 +208,8 @@ def test_adam_heeds_its_options(table, tmp_path):
     ).fit(x, y)
     assert len(model.fit_.scores) == len(model.fit_.bounds) - 1 <= 12
     assert model.model_.open_share == 0.5
-    assert [path.name for path in tmp_path.iterdir()] == ["run-adam"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert model.model_.sites.observations == 135  # of 150, without those that were held out
     best = int(np.argmax(model.fit_.scores)) + 1
     again = wt.SparseMixtureClassifier(**options | {"epochs": best}, early_stopping=True, open_share=0.5).fit(x, y)
     assert_allclose(again.predict_proba(x), model.predict_proba(x), atol=1e-6)

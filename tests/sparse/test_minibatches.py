@@ -1,5 +1,9 @@
 """Minibatches: stochastic natural gradients, and Adam through the kernel."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -59,7 +63,7 @@ def test_minibatches_end_near_the_optimum(name, likelihood):
     assert best.bound - 5e-4 < found.bound < best.bound + 1e-5
     assert found.bounds[-2] == pytest.approx(found.bound, abs=0.02)
     ours, right = (variances(rows, fit.q) / fit.q.law.mean_precision for fit in (found, best))
-    assert_allclose(ours, right, rtol=0.1)
+    assert_allclose(ours, right, rtol=0.2)
 
 
 def test_minibatches_stop_early_and_go_on(tmp_path):
@@ -79,8 +83,22 @@ def test_minibatches_stop_early_and_go_on(tmp_path):
     whole = train_minibatches(rows, few.likelihood, few.q, 100, epochs=4, **options)
     assert four.bounds == whole.bounds
     assert np.array_equal(four.q.mean, whole.q.mean)
+    with pytest.raises(ValueError, match="epochs must be at least 4"):
+        train_minibatches(rows, few.likelihood, few.q, 100, epochs=3, checkpoint=tmp_path / "run", **options)
     with pytest.raises(ValueError, match="other data or settings"):
         train_minibatches(rows, few.likelihood, few.q, 50, epochs=4, checkpoint=tmp_path / "run", **options)
+
+
+def test_minibatches_in_single_precision_and_with_densities_that_are_not_concave():
+    x = inputs(2000)
+    y = sine(x)
+    y[::20] += 5.0
+    rows = cached(x, y, np.linspace(-2, 2, 12)[:, None], "float32")
+    q, likelihood = start(wt.InverseGamma(2.0, 2.0), 1, 12), sparse.StudentT(3.0, 0.05)
+    best = train(rows, likelihood, q, learn_likelihood=False, tolerance=1e-7)
+    few = train(rows.first(300), likelihood, q, learn_likelihood=False)
+    found = train_minibatches(rows, likelihood, few.q, 300, batch_size=64, epochs=6, learn_likelihood=False)
+    assert best.bound - 1e-3 < found.bound < best.bound + 1e-5
 
 
 def test_adam_stops_early_and_goes_on(tmp_path):
@@ -98,6 +116,38 @@ def test_adam_stops_early_and_goes_on(tmp_path):
     assert np.array_equal(four.inducing, whole.inducing)
     with pytest.raises(ValueError, match="other data or settings"):
         train_adam(*arguments, epochs=4, checkpoint=tmp_path / "run", learning_rate=0.1, **options)
+
+
+RESUMED = """
+import sys
+import jax
+import numpy as np
+from tests.sparse.problems import inputs, sine, start
+import widetail as wt
+from widetail import nn, sparse
+net, x = nn.Sequential(nn.Dense(1.5, 0.1), nn.Elementwise(lambda t: jax.nn.silu(2.0 * t))), inputs(32)
+q = start(wt.PointMass(1.0), 1, 4)
+options = {"epochs": int(sys.argv[2]), "checkpoint": sys.argv[1]}
+fit = sparse.train_adam(net, x[:4], x, sine(x), sparse.Gaussian(0.1), q, **options)
+print(len(fit.bounds))
+"""
+
+
+@pytest.mark.slow
+def test_adam_goes_on_in_another_process_with_functions_of_the_user(tmp_path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}
+    for epochs in ("1", "2"):
+        command = [sys.executable, "-c", RESUMED, str(tmp_path / "run"), epochs]
+        done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+        assert done.stdout.strip() == epochs
+
+
+def test_scores_that_are_no_numbers_are_named():
+    x = inputs(64)
+    rows, likelihood = cached(x, sine(x), x[:8]), sparse.Gaussian(0.1)
+    few = train(rows.first(32), likelihood, start(PRIORS["point"], 1, 8))
+    with pytest.raises(FloatingPointError, match="log score of held-out rows is nan"):
+        train_minibatches(rows, likelihood, few.q, 32, validate=lambda *_: float("nan"))
 
 
 def test_adam_without_open_variance_has_the_bound_of_natural_gradients():

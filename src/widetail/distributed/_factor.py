@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from widetail._fingerprint import fingerprint
 from widetail._progress import Progress
 from widetail.distributed._cluster import Sent, announce, check_client, run_graph, run_tasks
 from widetail.distributed._errors import StoreMismatchError
@@ -25,7 +26,6 @@ from widetail.distributed._factor_work import (
     update_tile,
 )
 from widetail.distributed._factor_work import _opened as opened_factors
-from widetail.distributed._fingerprint import data_fingerprint
 from widetail.distributed._gram import Gram
 from widetail.distributed._lock import RunLock
 from widetail.distributed._places import Place
@@ -264,7 +264,7 @@ def _open(tiles: FactorTiles, client: Any, noise: np.ndarray, *, restart: bool) 
     """Make the arrays, or check what is in them; where they are, and the version of every tile."""
     facts = {
         "matrix": tiles.source.run,
-        "noise": data_fingerprint(noise),
+        "noise": fingerprint(noise),
         "block": tiles.source.block,
         "panel": tiles.panel,
     }

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from widetail._fingerprint import fingerprint
 from widetail._progress import Progress
 from widetail.distributed._cluster import Scattered, announce, check_client, run_tasks
 from widetail.distributed._errors import PoisonedTileError
-from widetail.distributed._fingerprint import data_fingerprint, kernel_fingerprint
 from widetail.distributed._places import Place
 from widetail.distributed._store import Pair, Tiles, TileStore
 from widetail.distributed._work import MOST_REPORTED, KernelJob, TileReport, check_tile, fill_tile
@@ -225,10 +225,10 @@ def facts_of(kernel: Any, x: np.ndarray, get: str, rows_per_tile: int | None) ->
     """What the numbers of a kernel matrix depend on."""
     return {
         "dtype": str(x.dtype),
-        "data": data_fingerprint(x),
+        "data": fingerprint(x),
         "get": get,
         "kernel": _written(kernel),
-        "network": kernel_fingerprint(kernel),
+        "network": fingerprint(kernel),
         "engine tile": rows_per_tile,
     }
 

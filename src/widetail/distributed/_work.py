@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widetail._fingerprint import fingerprint
 from widetail.distributed._allocator import reuse_freed_memory
 from widetail.distributed._store import Tiles
 
@@ -45,10 +46,8 @@ class KernelJob:
         """Pack a kernel; `rows_per_tile` is None for a function of the user's own."""
         import cloudpickle
 
-        from widetail.distributed._fingerprint import kernel_fingerprint
-
         packed = cloudpickle.dumps(kernel)
-        return cls(packed, kernel_fingerprint(kernel), get, rows_per_tile, rows_per_tile is None, sharded)
+        return cls(packed, fingerprint(kernel), get, rows_per_tile, rows_per_tile is None, sharded)
 
     def values(self, x1: np.ndarray, x2: np.ndarray | None, threads: int | None = THREADS_PER_TASK) -> np.ndarray:
         """The kernel between rows; None for `x1` with itself."""

@@ -1,6 +1,7 @@
 """What the sparse estimators share: architecture, learning, inducing inputs, choices by held-out rows, training."""
 
 import dataclasses
+import math
 import numbers
 from pathlib import Path
 from typing import Any, ClassVar
@@ -46,8 +47,8 @@ FEWEST_ROWS_TO_LEARN_FROM = 10
 FEWEST_ROWS_TO_HOLD_OUT = 5
 # Fewer held-out rows than this tell candidates apart by luck: what is chosen by them keeps its plain value.
 FEWEST_ROWS_TO_CHOOSE_BY = 100
-# Candidates are compared after training on this many rows at most.
-MOST_ROWS_TO_CHOOSE_FROM = 16_384
+# Candidates are compared, and minibatches begun, after training on this many rows at most.
+MOST_ROWS_TO_START_FROM = 16_384
 # An evaluation of the evidence of a convolutional network costs seconds for this many images.
 MOST_IMAGES_TO_LEARN_FROM = 200
 # Beyond this many features single precision: half the memory and twice the speed.
@@ -207,7 +208,8 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         model = SparseModel(whitening, q, likelihood, Sites.none(outputs, len(chosen)), self._share)
         self.choice_ = None
         if found is not None and self.optimiser == "adam":
-            self._keep_adam(model, x, y, counts, found)
+            count = self._rows_to_train_on(len(x)) if self.early_stopping else len(x)
+            self._keep_adam(model, x[:count], y[:count], counts[:count], found)
         else:
             self._train(model, x, y, counts, is_first=True)
 
@@ -226,8 +228,9 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         likelihood: Likelihood,
         q: Variational,
     ) -> AdamFit:
-        """What Adam finds through the kernel."""
-        count = self._rows_to_train_on(len(x)) if self.early_stopping else len(x)
+        """What Adam finds through the kernel; it does not see rows that are held out for later choices."""
+        is_asked = self.early_stopping or (self.optimiser != "adam" and self._is_choosing(len(x)))
+        count = self._rows_to_train_on(len(x)) if is_asked else len(x)
 
         def validate(fit: AdamFit) -> float:
             whitening, held_out = Whitening.of(fit.kernel, fit.inducing, precision), slice(count, None)
@@ -255,15 +258,20 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
             batch_size=self.batch_size,
             epochs=self.epochs,
             seed=self._seed,
-            validate=validate if count < len(x) else None,
+            validate=validate if self.early_stopping and count < len(x) else None,
             patience=self.patience,
-            checkpoint=self._file("adam"),
+            checkpoint=self.checkpoint if self.optimiser == "adam" else self._file("adam"),
             progress=self.verbose,
         )
 
     def _rows_of(self, whitening: Whitening, x: np.ndarray, y: np.ndarray, counts: np.ndarray, part: slice) -> Rows:
         """Features that are not kept."""
         return Rows.of(*whitening.features(x[part]), y[part], counts[part]).with_open_share(self._share)
+
+    def _is_choosing(self, rows: int) -> bool:
+        """Whether held-out rows are asked, and enough to answer."""
+        is_asked = self.open_share == "held_out" or self.scale == "held_out"
+        return is_asked and rows - self._rows_to_train_on(rows) >= FEWEST_ROWS_TO_CHOOSE_BY
 
     def _rows_to_train_on(self, rows: int) -> int:
         """All but those that are held out; all where these would be too few to tell anything."""
@@ -327,8 +335,9 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         }
         limits: dict[str, Any] = {"max_iterations": self.max_iterations, "tolerance": self.tolerance}
         if is_first and self.optimiser == "stochastic":
-            seen = min(len(rows), MOST_ROWS_TO_CHOOSE_FROM)
+            seen = min(self._rows_to_train_on(len(x)), MOST_ROWS_TO_START_FROM)
             if self.choice_ is None:
+                seen = min(math.ceil(len(rows) / 4), MOST_ROWS_TO_START_FROM)
                 own: dict[str, Any] = options | {"checkpoint": self._file("few")}
                 few = train(rows.first(seen), likelihood, q, **limits, **own)
                 q, likelihood = few.q, few.likelihood
@@ -343,11 +352,10 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
 
     def _choice(self, rows: Rows, likelihood: Likelihood, q: Variational, share: float) -> HeldOutChoice | None:
         """What is chosen by held-out rows; None where nothing is, or where they are too few."""
-        count = self._rows_to_train_on(len(rows))
-        is_asked = self.open_share == "held_out" or self.scale == "held_out"
-        if not is_asked or len(rows) - count < FEWEST_ROWS_TO_CHOOSE_BY:
+        if not self._is_choosing(len(rows)):
             return None
-        some, held_out = rows.first(min(count, MOST_ROWS_TO_CHOOSE_FROM)), rows.after(count)
+        count = self._rows_to_train_on(len(rows))
+        some, held_out = rows.first(min(count, MOST_ROWS_TO_START_FROM)), rows.after(count)
         options: dict[str, Any] = {"seed": self._seed, "max_iterations": self.max_iterations, "progress": self.verbose}
         options["checkpoint"] = self.checkpoint
         choice = None

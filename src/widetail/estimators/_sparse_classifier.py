@@ -42,24 +42,24 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         standardise: whether to standardise inputs: per column of a table or feature of a sequence, all pixels of images
             alike, with the median of the border as zero.
         precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
-        max_iterations: of each stage of training (see `sparse.train`).
-        tolerance: training ends when an iteration gains less than this, in nats per row.
+        max_iterations: of each stage of training by natural gradients of all rows (see `sparse.train`).
+        tolerance: it ends when an iteration gains less than this, in nats per row.
         early_stopping: whether to hold out rows and keep the iterate with the best log score of them. Rows that are
             held out for `scale` and `open_share` only are trained on in the end.
         validation_fraction: share of rows that are held out, for any of these; with fewer than 100 of them the scale
             follows the bound, and all of the open variance is kept.
         patience: of early stopping.
-        optimiser: "natural", natural gradients of all rows on cached features; "stochastic", the same of minibatches after
-            a start on a part of the rows, for very many rows or features in a file; "adam", Adam for everything,
-            through the kernel (with `open_share` "held_out", all of it).
+        optimiser: of `fit` and the first `partial_fit`: "natural", natural gradients of all rows on cached features;
+            "stochastic", the same of minibatches after a start on a part of the rows, for features in a file; "adam",
+            Adam for everything, through the kernel (and, with `open_share` "held_out", all of the open variance).
         train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam
             (with natural gradients before and after, unless the optimiser is "adam").
-        epochs, batch_size: of "stochastic" and of Adam.
+        epochs, batch_size: of "stochastic" and of Adam; of several classes a batch has a multiple of 32 rows.
         learning_rate: of Adam.
         cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
             rows, or after a fit that was stopped; None keeps them in memory.
         checkpoint: a file that is written after every iteration or epoch and resumed from; what comes before the last
-            part of training has files of its own, with names that begin with it.
+            part of training has files of its own, with names that begin with this one.
         verbose: whether to show progress bars.
 
     Attributes:

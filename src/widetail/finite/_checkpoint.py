@@ -1,6 +1,5 @@
 """The state of a training run in a file: arrays in safetensors, the rest as JSON in its header."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,6 @@ import safetensors.numpy
 from widetail._write import write_whole
 
 VERSION = 1
-
-
-def fingerprint(*parts: Any) -> str:
-    """A number that tells runs apart: of arrays their bytes, of anything else its repr."""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            digest.update(f"{part.dtype}{part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
-        else:
-            digest.update(repr(part).encode())
-        digest.update(b"\0")
-    return digest.hexdigest()
 
 
 def named_leaves(tree: Any, prefix: str = "") -> dict[str, np.ndarray]:

@@ -12,8 +12,9 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from widetail._fingerprint import fingerprint
 from widetail._progress import Progress, reporter
-from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
+from widetail.finite._checkpoint import read_checkpoint, write_checkpoint
 from widetail.finite._descent import Loss, Optimiser, Training, check_losses, descend, row_losses
 from widetail.finite._draws import check_count, check_inputs
 from widetail.finite._network import ScaledNetwork

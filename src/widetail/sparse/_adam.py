@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from widetail._fingerprint import fingerprint
 from widetail._progress import Progress
-from widetail.finite._checkpoint import fingerprint
 from widetail.kernels import Kernel
 from widetail.learning._parameters import Parameters
 from widetail.priors import PointMass
@@ -87,7 +87,7 @@ def train_adam(
         train_inputs, train_kernel: what is trained besides the posterior, the likelihood and the law of the scale.
         open_share: how much of the variance that inducing inputs leave open is part of the model.
         learning_rate: of Adam, for means, Cholesky factors, logarithms of parameters, and inducing inputs.
-        batch_size: rows per step.
+        batch_size: rows per step; for several classes a multiple of 32, the next one below.
         epochs: passes through the data, at most.
         seed: of the order of the rows.
         validate: log score of held-out rows after an epoch; the best epoch is kept, and training ends after `patience`
@@ -97,7 +97,7 @@ def train_adam(
         progress: True for a bar on a terminal, or a function of (steps done, steps in all).
 
     Raises:
-        DivergenceError: the bound is NaN or infinite.
+        DivergenceError: the bound or a score is NaN or infinite.
     """
     began = time.monotonic()
     x, y = np.asarray(x), np.asarray(y)
@@ -112,6 +112,7 @@ def train_adam(
     plan = Epochs(
         label="adam",
         rows=len(x),
+        are_shuffled=False,
         batch_size=batch_rows(min(batch_size, len(x)), likelihood),
         epochs=epochs,
         seed=seed,
@@ -120,8 +121,7 @@ def train_adam(
         progress=progress,
         checkpoint=checkpoint,
         identity="" if checkpoint is None else fingerprint(
-            x, y, counts, inducing, repr(jax.tree.structure(kernel)), *map(np.asarray, jax.tree.leaves(kernel)),
-            likelihood, q.mean, q.precision, q.law.facts(), train_inputs, train_kernel, open_share, learning_rate,
+            kernel, inducing, x, y, counts, likelihood, q, train_inputs, train_kernel, open_share, learning_rate,
             batch_size, seed, validate is None,
         ),
     )  # fmt: skip

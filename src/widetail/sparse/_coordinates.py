@@ -9,7 +9,7 @@ import numpy as np
 
 from widetail.sparse._scale import GridScale, InverseGammaScale, PointScale, ScaleLaw
 
-NODES = 16
+NODES_OF_INVERSE_GAMMA = 16
 
 
 def coordinates_of(law: ScaleLaw) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def law_at(law: ScaleLaw, coordinates: dict[str, Any]) -> ScaleLaw:
     if law.is_held:
         return law
     logits = coordinates["logits"] - np.max(coordinates["logits"])
-    return dataclasses.replace(law, weights=np.exp(logits) / np.sum(np.exp(logits)))
+    return law.with_weights(np.exp(logits) / np.sum(np.exp(logits)))
 
 
 def terms_at(law: ScaleLaw, coordinates: dict[str, Any], dtype: Any) -> tuple[Any, Any, Any, Any]:
@@ -48,7 +48,7 @@ def terms_at(law: ScaleLaw, coordinates: dict[str, Any], dtype: Any) -> tuple[An
         # the nodes stand still while their weights carry the derivatives
         width = 6 * jax.lax.rsqrt(jax.lax.stop_gradient(a))
         centre = jax.lax.stop_gradient(jnp.log(b / a))
-        t = centre + jnp.linspace(-1.0, 1.0, NODES, dtype=dtype) * jnp.minimum(width, 8.0)
+        t = centre + jnp.linspace(-1.0, 1.0, NODES_OF_INVERSE_GAMMA, dtype=dtype) * jnp.minimum(width, 8.0)
         weights = jax.nn.softmax(a * (jnp.log(b) - t) - jnp.exp(jnp.log(b) - t))
         a0, b0 = jnp.asarray(law.prior_a, dtype), jnp.asarray(law.prior_b, dtype)
         gammaln, digamma = jax.scipy.special.gammaln, jax.scipy.special.digamma

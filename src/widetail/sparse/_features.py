@@ -1,18 +1,21 @@
 """Whitened features of inputs: computed once by the tile engine, then everything is matrix products."""
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from widetail._fingerprint import fingerprint
 from widetail._progress import Progress, reporter
-from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
+from widetail.finite._checkpoint import read_checkpoint, write_checkpoint
 from widetail.kernels import Kernel
 from widetail.process._cholesky import CholeskyFactor
 
 ROWS_AT_ONCE = 4096
+SECONDS_PER_NOTE = 20.0  # between two notes in a file of how many rows there are
 # Relative to the mean of the diagonal: what rounding of the features in either precision calls for.
 JITTER = {"float32": 1e-6, "float64": 1e-9}
 
@@ -82,28 +85,33 @@ class _Kept:
     done: int = 0
     about: Path | None = None
     identity: str = ""
+    noted: float = dataclasses.field(default_factory=time.monotonic)
 
     @classmethod
     def at(cls, path: Path, identity: str, rows: int, whitening: Whitening) -> "_Kept":
         """What a file holds, if it is what is asked for; a new file otherwise."""
         about, residual = Path(f"{path}.about"), np.zeros(rows, whitening.dtype)
+        shape = (rows, len(whitening.inducing))
         if path.exists() and about.exists():
             try:
                 residual, facts = read_checkpoint(about, identity, residual)
                 done = int(facts["rows"])
-                features = np.lib.format.open_memmap(path, mode="r" if done == rows else "r+")
-                return cls(features, np.array(residual), done, about, identity)
+                features = np.lib.format.open_memmap(path, mode="r")  # refuses a file that is too short
+                if features.shape == shape and features.dtype == whitening.dtype:
+                    features = features if done == rows else np.lib.format.open_memmap(path, mode="r+")
+                    return cls(features, np.array(residual), done, about, identity)
             except (ValueError, KeyError):  # of other rows, another kernel, or damaged
                 pass
         about.unlink(missing_ok=True)
-        shape = (rows, len(whitening.inducing))
         features = np.lib.format.open_memmap(path, mode="w+", dtype=whitening.dtype, shape=shape)
         return cls(features, residual, 0, about, identity)
 
     def put(self, here: slice, features: np.ndarray, residual: np.ndarray) -> None:
         """The next rows."""
         self.features[here], self.residual[here], self.done = features, residual, here.stop
-        if self.about is not None and isinstance(self.features, np.memmap):
+        is_due = self.done == len(self.residual) or time.monotonic() - self.noted >= SECONDS_PER_NOTE
+        if self.about is not None and isinstance(self.features, np.memmap) and is_due:
             self.features.flush()
             # last: the rows that it speaks of are there
             write_checkpoint(self.about, self.identity, self.residual, {"rows": self.done})
+            self.noted = time.monotonic()

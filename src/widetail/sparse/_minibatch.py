@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail._fingerprint import fingerprint
 from widetail._progress import Progress
-from widetail.finite._checkpoint import fingerprint
 from widetail.sparse._epochs import Epochs
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._natural import SCALE_ROWS, Ascent, Sites
@@ -27,9 +27,10 @@ POWER = 0.8
 
 
 class Moments(NamedTuple):
-    """A `Variational` on its way through minibatches, as JAX arrays in the precision of the features.
+    """A `Variational` on its way through minibatches, as JAX arrays.
 
-    `root` may be a few steps behind `precision`: factoring costs as much as several minibatches.
+    `mean` and `root` are in the precision of the features; `precision` is in float64, as its eigenvalues go from one to
+    the number of rows. `root` may be a few steps behind it: factoring costs as much as several minibatches.
     """
 
     mean: Any
@@ -40,7 +41,8 @@ class Moments(NamedTuple):
 def moments_of(q: Variational, dtype: Any) -> Moments:
     """Where minibatches start."""
     with jax.enable_x64(True):
-        return Moments(*(jnp.asarray(np.asarray(part, dtype)) for part in (q.mean, q.precision, q.root)))
+        mean, root = (jnp.asarray(np.asarray(part, dtype)) for part in (q.mean, q.root))
+        return Moments(mean, jnp.asarray(q.precision), root)
 
 
 def variational_of(moments: Moments, law: ScaleLaw) -> Variational:
@@ -86,18 +88,21 @@ def minibatch_step(
     bound = factor * jnp.sum(found.value * counts) - divergence
     weighted = (found.curvature * (rate * weights)).T[:, None, :] * features.T[None]
     curvature = (weighted.reshape(-1, len(features)) @ features).reshape(precision.shape)
-    eye = rate * jnp.eye(inducing, dtype=mean.dtype)
+    target = curvature.astype(precision.dtype) + rate.astype(precision.dtype) * jnp.eye(inducing, dtype=precision.dtype)
     gradient = (found.slope * weights).T @ features - mean_precision * mean
     direction = jnp.einsum("ckm,ck->cm", root, jnp.einsum("ckm,cm->ck", root, gradient)) / mean_precision
-    return Moments(mean + rate * direction, (1 - rate) * precision + (curvature + eye), root), bound
+    precision = (1 - rate.astype(precision.dtype)) * precision + target
+    return Moments(mean + rate * direction, precision, root), bound
 
 
 @jax.jit
 def refresh(moments: Moments) -> Moments:
-    """Factor the precision anew."""
+    """Factor the precision anew; where log densities that are not concave have spoilt it, later steps may mend it."""
     factor = jnp.linalg.cholesky(moments.precision)
     eye = jnp.broadcast_to(jnp.eye(factor.shape[1], dtype=factor.dtype), factor.shape)
-    return moments._replace(root=jax.lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True))
+    root = jax.lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True).astype(moments.root.dtype)
+    is_definite = jnp.all(jnp.isfinite(root), axis=(1, 2), keepdims=True)
+    return moments._replace(root=jnp.where(is_definite, root, moments.root))
 
 
 class _State(NamedTuple):
@@ -125,10 +130,10 @@ def train_minibatches(
 ) -> SparseFit:
     """Maximise the evidence lower bound by natural gradients of minibatches, from a good start.
 
-    An epoch costs as much as one pass of `train`, which takes ten and more of them per iteration: worth it where rows
-    are so many, or so far away in a file, that passes are what training waits for. What is left of the noise of
-    minibatches falls with the number of epochs. Steps shorten by themselves, beginning with what is sensible after
-    `seen` rows; the law of the scale and the likelihood are improved after every epoch.
+    An epoch reads the features once, in order, and computes about as much as an iteration of `train`, which reads them
+    tens of times. What is left of the noise of minibatches falls with the number of epochs. Steps shorten by
+    themselves, beginning with what is sensible after `seen` rows; the law of the scale and the likelihood are improved
+    after every epoch.
 
     Args:
         rows: cached features and targets, in random order.
@@ -136,7 +141,7 @@ def train_minibatches(
         q: where to start: what `train` found for the first rows.
         seen: how many these were.
         learn_likelihood: whether to learn the parameters of the likelihood.
-        batch_size: rows per step.
+        batch_size: rows per step; for several classes a multiple of 32, the next one below.
         epochs: passes through the rows, at most.
         seed: of the order of the rows and the draws of f.
         validate, patience: as in `train`, after every epoch.
@@ -144,7 +149,7 @@ def train_minibatches(
         progress: True for a bar on a terminal, or a function of (steps done, steps in all).
 
     Raises:
-        DivergenceError: the bound is NaN or infinite.
+        DivergenceError: the bound or a score is NaN or infinite, or a covariance is not positive definite.
     """
     began = time.monotonic()
     dtype = rows.features.dtype
@@ -153,6 +158,7 @@ def train_minibatches(
     plan = Epochs(
         label="minibatches",
         rows=len(rows),
+        are_shuffled=True,
         batch_size=size,
         epochs=epochs,
         seed=seed,
@@ -161,8 +167,7 @@ def train_minibatches(
         progress=progress,
         checkpoint=checkpoint,
         identity="" if checkpoint is None else fingerprint(
-            np.asarray(rows.features), rows.residual, rows.y, rows.counts, likelihood, q.mean, q.precision,
-            q.law.facts(), seen, learn_likelihood, batch_size, seed, validate is None,
+            rows, likelihood, q, seen, learn_likelihood, batch_size, seed, validate is None
         ),
     )  # fmt: skip
 
@@ -173,7 +178,6 @@ def train_minibatches(
         return restored_likelihood(likelihood, state.likelihood)
 
     def step(state: _State, chosen: np.ndarray, before: int) -> tuple[_State, Any]:
-        chosen = np.sort(chosen)  # in the order of the file
         law, own = law_of(state), likelihood_of(state)
         nodes = nodes_of(law, own, len(q.mean), seed, dtype)
         rate = (2 + seen / size + before) ** -POWER
@@ -205,16 +209,17 @@ def train_minibatches(
             end_of_epoch=end_of_epoch,
             score=None if validate is None else score,
         )
-    q, likelihood = variational_of(course.best.moments, law_of(course.best)), likelihood_of(course.best)
+    best, learned = variational_of(course.best.moments, law_of(course.best)), likelihood_of(course.best)
     ascent = Ascent(rows, Sites.none(*q.mean.shape), seed)
-    bounds = [*(bound / rows.observations for bound in course.bounds), ascent.bound(q, likelihood) / rows.observations]
+    variance = variances(rows, best)
+    bounds = [bound / rows.observations for bound in (*course.bounds, ascent.bound(best, learned, variance))]
     return SparseFit(
-        q=q,
-        likelihood=likelihood,
+        q=best,
+        likelihood=learned,
         bounds=bounds,
         stage_rows=[len(rows)] * len(bounds),
         scores=course.scores,
-        sites=ascent.remember(q, likelihood),
+        sites=ascent.remember(best, learned, variance),
         converged=len(course.bounds) < epochs,
         seconds=time.monotonic() - began,
     )
@@ -228,8 +233,11 @@ def _counting_for_all(some: Rows, rows: Rows) -> Rows:
 
 def _with_all(q: Variational, rows: Rows, seen: int) -> Variational:
     """The covariances that q would have if all rows were like those that it has seen."""
-    eye = np.eye(q.mean.shape[1])
-    return q.with_precision(eye + (len(rows) / seen) * (q.precision - eye))
+    eye, times = np.eye(q.mean.shape[1]), rows.observations / rows.first(seen).observations
+    try:
+        return q.with_precision(eye + times * (q.precision - eye))
+    except np.linalg.LinAlgError:  # log densities that are not concave: the covariances that there are will do
+        return q
 
 
 def _as_arrays(law: ScaleLaw, likelihood: Likelihood) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -175,10 +175,10 @@ class Ascent:
             return 0.0
         return float(np.sum(self.sites.precision * q.covariance) + self.sites.spill)
 
-    def remember(self, q: Variational, likelihood: Likelihood) -> Sites:
+    def remember(self, q: Variational, likelihood: Likelihood, variance: np.ndarray | None = None) -> Sites:
         """The sites of all rows, these and those before, for a later ascent without them."""
-        nodes = self.nodes(q, likelihood)
-        spill = spills(self.rows, q.mean, variances(self.rows, q), likelihood, nodes)
+        variance = variances(self.rows, q) if variance is None else variance
+        spill = spills(self.rows, q.mean, variance, likelihood, self.nodes(q, likelihood))
         observations = self.sites.observations + self.rows.observations
         return sites_of(q, self.sites.spill + q.law.mean_precision * spill, observations)
 

@@ -296,6 +296,10 @@ class GridScale(ScaleLaw):
             log_weights = _tilted(log_weights, t, self.mean_precision)
         weights = np.zeros_like(self.weights)
         weights[near] = np.exp(log_weights - scipy.special.logsumexp(log_weights))
+        return self.with_weights(weights)
+
+    def with_weights(self, weights: np.ndarray) -> "GridScale":
+        """The same grid with other probabilities, without those that no sum would notice."""
         return dataclasses.replace(self, weights=_without_negligible(weights))
 
     @property
@@ -310,7 +314,7 @@ class GridScale(ScaleLaw):
             raise ValueError(f"scale must lie within the grid of the prior, from {low:.3g} to {high:.3g}; got {scale}.")
         t = self.log_scales
         weights = np.exp(_tilted(-2.0 * (t - np.log(scale)) ** 2, t, 1 / float(scale)))
-        return dataclasses.replace(self, weights=_without_negligible(weights), is_held=True)
+        return dataclasses.replace(self.with_weights(weights), is_held=True)
 
     def facts(self) -> dict[str, Any]:
         return {"weights": self.weights.tolist(), "is_held": self.is_held}

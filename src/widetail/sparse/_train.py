@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from widetail._fingerprint import fingerprint
 from widetail._progress import Progress, annotate, reporter
-from widetail.finite._checkpoint import fingerprint, read_checkpoint, write_checkpoint
+from widetail.finite._checkpoint import read_checkpoint, write_checkpoint
 from widetail.sparse._epochs import note_of
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._natural import Ascent, Sites
@@ -33,7 +34,8 @@ class SparseFit:
     Attributes:
         q: the variational posterior.
         likelihood: with its learned parameters.
-        bounds: evidence lower bound after every iteration, in nats per row of its stage.
+        bounds: evidence lower bound after every iteration, in nats per row of its stage; of minibatches, the mean of
+            their estimates in every epoch, and the bound itself at the end.
         stage_rows: rows of the stage of every iteration.
         scores: validation log score after every iteration; empty without validation data.
         sites: what a later fit needs to remember of these rows.
@@ -253,7 +255,6 @@ def restored_likelihood(likelihood: Likelihood, facts: dict[str, Any]) -> Likeli
 
 def _identity(rows: Rows, likelihood: Likelihood, q: Variational, sites: Sites, run: _Run) -> str:
     return fingerprint(
-        np.asarray(rows.features), rows.residual, rows.y, rows.counts, likelihood, q.mean, q.precision, q.law.facts(),
-        np.asarray(sites.precision), run.seed, run.learn_likelihood, run.tolerance, run.max_iterations, run.patience,
+        rows, likelihood, q, sites, run.seed, run.learn_likelihood, run.tolerance, run.max_iterations, run.patience,
         run.from_few, run.validate is None,
     )  # fmt: skip

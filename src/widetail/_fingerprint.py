@@ -1,4 +1,4 @@
-"""Short names for data and for kernels, the same in every process: what a store is of."""
+"""Short names for data and for kernels, the same in every process: what a store or a checkpoint is of."""
 
 import dataclasses
 import functools
@@ -12,25 +12,25 @@ import numpy as np
 _LIBRARIES = ("widetail", "jax", "numpy", "scipy", "sklearn", "equinox", "builtins")
 
 
-def data_fingerprint(x: np.ndarray) -> str:
-    """A hash of the shape and the numbers."""
-    x = np.ascontiguousarray(x)
-    digest = hashlib.sha256(f"{x.dtype.str}{x.shape}".encode())
-    digest.update(x.data.cast("B"))
-    return digest.hexdigest()[:16]
+def fingerprint(*values: Any) -> str:
+    """A hash of arrays, numbers, and objects such as kernels: their class, their fields, the functions inside them.
 
-
-def kernel_fingerprint(kernel: Any) -> str:
-    """A hash of a kernel's class, its numbers, and the code of the user's own functions inside it.
-
-    A function is known by what it does (its instructions, constants, and the values that it closes over), not by the
-    file and the line it stands in.
+    A user's own function is known by what it does (its instructions, constants, and the values that it closes over),
+    not by the file and the line it stands in, nor by its address.
     """
     digest = hashlib.sha256()
-    for part in _parts(kernel, ()):
-        digest.update(part)
-        digest.update(b"\0")
+    for value in values:
+        for part in _parts(value, ()):
+            digest.update(part)
+            digest.update(b"\0")
     return digest.hexdigest()[:16]
+
+
+def _numbers(x: np.ndarray) -> bytes:
+    x = np.ascontiguousarray(x)
+    digest = hashlib.sha256(f"{x.dtype.str}{x.shape}".encode())
+    digest.update(x.reshape(-1).view(np.uint8).data)  # no copy: features in a file may be larger than memory
+    return digest.digest()
 
 
 def _parts(value: Any, above: tuple[int, ...]):
@@ -44,7 +44,7 @@ def _parts(value: Any, above: tuple[int, ...]):
     elif isinstance(value, types.ModuleType):  # has a dtype and a shape, if it is NumPy
         yield value.__name__.encode()
     elif hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, type):
-        yield data_fingerprint(np.asarray(value)).encode()
+        yield _numbers(np.asarray(value))
     elif isinstance(value, (tuple, list)):
         yield f"sequence of {len(value)}".encode()
         for entry in value:

@@ -1,0 +1,76 @@
+"""Fingerprints: the same for the same thing in every process, and different for different things."""
+
+import os
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+from sklearn.gaussian_process.kernels import Matern as SklearnMatern
+
+from widetail import kernels, nn, sparse
+from widetail._fingerprint import fingerprint
+
+
+def squared(factor):
+    return nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: factor * t**2))
+
+
+def test_fingerprints_of_different_things():
+    different = [
+        nn.mlp(1, "erf"),
+        nn.mlp(2, "erf"),
+        nn.mlp(1, "relu"),
+        nn.Sequential(nn.Dense(np.array([1.0, 2.0])), nn.Relu()),
+        nn.Sequential(nn.Dense(np.array([1.0, 2.0 + 1e-12])), nn.Relu()),
+        nn.Sequential(nn.Dense(np.ones(5000)), nn.Relu()),
+        nn.Sequential(nn.Dense(np.append(np.ones(4999), 2.0)), nn.Relu()),
+        kernels.RBF(),
+        kernels.RBF(2.0),
+        squared(1.0),
+        squared(2.0),
+        nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: t**3)),
+        SklearnMatern(),
+        SklearnMatern(2.0),
+    ]
+    prints = [fingerprint(kernel) for kernel in different]
+    assert len(set(prints)) == len(different)
+    assert fingerprint(squared(1.0)) == prints[9]
+    x = np.arange(6.0)
+    shapes = [fingerprint(v) for v in (x.reshape(2, 3), x.reshape(3, 2), x.reshape(2, 3).astype(np.float32))]
+    assert len(set(shapes)) == 3
+    assert fingerprint(np.zeros(0)) != fingerprint(np.zeros((0, 2)))
+    assert fingerprint(np.float64(1.0)) != fingerprint(np.float64(2.0))
+    likelihoods = [sparse.Gaussian(noise) for noise in (0.1, 0.2, jnp.asarray(0.3), jnp.asarray(0.4))]
+    assert len({fingerprint(likelihood) for likelihood in likelihoods}) == 4
+
+
+def test_fingerprints_do_not_depend_on_where_the_code_stands():
+    source = "net = nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: scale * jnp.tanh(t)))"
+    found = []
+    for before, scale in (("", 2.0), ("\n" * 30, 2.0), ("", 3.0)):
+        names = {"nn": nn, "jnp": jnp, "scale": scale}
+        exec(compile(before + source, f"file{len(found)}.py", "exec"), names)
+        found.append(fingerprint(names["net"]))
+    assert found[0] == found[1] != found[2]
+
+
+FINGERPRINT = """
+import numpy as np
+from tests.cluster.clusters import slow_kernel
+from widetail import nn
+from widetail._fingerprint import fingerprint
+from widetail.process._adapter import as_kernel
+
+KERNELS = as_kernel(slow_kernel(0.1)), nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: np.sin(t) * 3))
+print(*map(fingerprint, KERNELS))
+"""
+
+
+def test_fingerprints_are_the_same_in_every_process(capsys):
+    exec(FINGERPRINT, {})
+    here = capsys.readouterr().out
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-c", FINGERPRINT]
+    assert subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout == here
