@@ -54,7 +54,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
             Adam for everything, through the kernel (and, with `open_share` "held_out", all of the open variance).
         train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam
             (with natural gradients before and after, unless the optimiser is "adam").
-        epochs, batch_size: of "stochastic" and of Adam; of several classes a batch has a multiple of 32 rows.
+        epochs, batch_size: of "stochastic" and of Adam.
         learning_rate: of Adam.
         cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
             rows, or after a fit that was stopped; None keeps them in memory.

@@ -22,7 +22,7 @@ from widetail.process import ScaleMixture
 from widetail.sparse._coordinates import coordinates_of, law_at, terms_at
 from widetail.sparse._epochs import Epochs
 from widetail.sparse._features import JITTER
-from widetail.sparse._rows import Nodes, _draws, batch_rows, normal_table
+from widetail.sparse._rows import Nodes, draws_for, normal_table
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
@@ -87,7 +87,7 @@ def train_adam(
         train_inputs, train_kernel: what is trained besides the posterior, the likelihood and the law of the scale.
         open_share: how much of the variance that inducing inputs leave open is part of the model.
         learning_rate: of Adam, for means, Cholesky factors, logarithms of parameters, and inducing inputs.
-        batch_size: rows per step; for several classes a multiple of 32, the next one below.
+        batch_size: rows per step.
         epochs: passes through the data, at most.
         seed: of the order of the rows.
         validate: log score of held-out rows after an epoch; the best epoch is kept, and training ends after `patience`
@@ -113,7 +113,7 @@ def train_adam(
         label="adam",
         rows=len(x),
         are_shuffled=False,
-        batch_size=batch_rows(min(batch_size, len(x)), likelihood),
+        batch_size=min(batch_size, len(x)),
         epochs=epochs,
         seed=seed,
         patience=patience,
@@ -232,7 +232,7 @@ class _Problem:
             table = jnp.asarray(normal_table(len(scales), draws, outputs, 0), dtype)
         else:
             table = jnp.zeros((len(scales), 1, 0, outputs), dtype)
-        z = _draws(Nodes(scales, weights, table), len(x))
+        z = draws_for(Nodes(scales, weights, table), len(x))
         per_node = jax.vmap(lambda scale, z: likelihood.expected_log_prob(features @ mean.T, variance, y, scale, z))(
             scales, z
         )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +14,10 @@ import numpy as np
 from widetail._fingerprint import fingerprint
 from widetail._progress import Progress
 from widetail.sparse._epochs import Epochs
+from widetail.sparse._leap import leap, length_of_leap
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._natural import SCALE_ROWS, Ascent, Sites
-from widetail.sparse._rows import Nodes, Rows, _as, _draws, _explained, batch_rows, nodes_of, variances
+from widetail.sparse._rows import Nodes, Rows, _as, _explained, draws_for, nodes_of, variances
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._train import SparseFit, Validate, likelihood_facts, restored_likelihood
 from widetail.sparse._variational import Variational
@@ -24,6 +26,7 @@ from widetail.sparse.likelihoods import Likelihood
 REFRESH_EVERY = 8
 # How steps shorten: with 1 every row would count alike, below it late rows count more, which saw a better posterior.
 POWER = 0.8
+NO_SCALES = np.full(3, np.nan)
 
 
 class Moments(NamedTuple):
@@ -80,7 +83,7 @@ def minibatch_step(
     mean, precision, root = moments
     inducing = mean.shape[1]
     variance = _explained(features, root) + residual[:, None]
-    draws = _draws(nodes, len(features))
+    draws = draws_for(nodes, len(features))
     found = likelihood.expectations(features @ mean.T, variance, y, nodes.scales, nodes.weights, draws)
     spread = jnp.sum(root**2) - 2 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=1, axis2=2))) - mean.size
     divergence = 0.5 * (mean_precision * jnp.sum(mean**2) + spread)
@@ -111,6 +114,7 @@ class _State(NamedTuple):
     moments: Moments
     law: dict[str, Any]
     likelihood: dict[str, Any]
+    log_scales: np.ndarray  # after the last three epochs, since the last leap; NaN before
 
 
 def train_minibatches(
@@ -141,7 +145,7 @@ def train_minibatches(
         q: where to start: what `train` found for the first rows.
         seen: how many these were.
         learn_likelihood: whether to learn the parameters of the likelihood.
-        batch_size: rows per step; for several classes a multiple of 32, the next one below.
+        batch_size: rows per step.
         epochs: passes through the rows, at most.
         seed: of the order of the rows and the draws of f.
         validate, patience: as in `train`, after every epoch.
@@ -153,7 +157,7 @@ def train_minibatches(
     """
     began = time.monotonic()
     dtype = rows.features.dtype
-    size = batch_rows(min(batch_size, len(rows)), likelihood)
+    size = min(batch_size, len(rows))
     some = _counting_for_all(rows.first(SCALE_ROWS), rows)
     plan = Epochs(
         label="minibatches",
@@ -194,14 +198,18 @@ def train_minibatches(
         ascent, variance = Ascent(some, Sites.none(*q.mean.shape), seed), variances(some, now)
         now = ascent.law_optimum(now, own, variance)
         own = improved_likelihood(ascent, now, own, variance) if learn_likelihood else own
-        return _State(refresh(state.moments), *_as_arrays(now.law, own))
+        log_scales = np.append(state.log_scales[1:], -np.log(now.law.mean_precision))
+        if length := length_of_leap([value for value in log_scales.tolist() if not math.isnan(value)]):
+            now, own = leap(now, own, length, learn_likelihood=learn_likelihood)
+            log_scales = NO_SCALES
+        return _State(moments_of(now, dtype), *_as_arrays(now.law, own), log_scales)
 
     def score(state: _State) -> float:
         assert validate is not None
         return validate(variational_of(state.moments, law_of(state)), likelihood_of(state))
 
     with jax.enable_x64(True):
-        start = _State(moments_of(_with_all(q, rows, seen), dtype), *_as_arrays(q.law, likelihood))
+        start = _State(moments_of(_with_all(q, rows, seen), dtype), *_as_arrays(q.law, likelihood), NO_SCALES)
         course = plan.run(
             start,
             step,

@@ -6,6 +6,7 @@ function. Sums over a chunk are in the precision of the features, sums of chunks
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -21,7 +22,9 @@ from widetail.sparse.likelihoods import Likelihood
 CHUNK = 2048
 DRAWS = 16
 SCORE_DRAWS = 256
-TABLES = 32  # rows take turns, so that the errors of few draws average out over rows
+# Draws of all rows of a chunk together: with few draws in common, means would learn their errors.
+POINTS = 32_768
+FEWEST_ROWS = 32  # of a chunk
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,12 +82,7 @@ class Rows:
 
 def chunk_rows(n: int) -> int:
     """Rows of a chunk; for few rows a power of two, so that few shapes are compiled."""
-    return min(CHUNK, max(TABLES, 1 << (n - 1).bit_length()))
-
-
-def batch_rows(size: int, likelihood: Likelihood) -> int:
-    """Rows of a minibatch of about this size: where f is drawn, so many that all tables have as many of them."""
-    return max(size - size % TABLES, TABLES) if likelihood.couples_outputs else size
+    return min(CHUNK, max(FEWEST_ROWS, 1 << (n - 1).bit_length()))
 
 
 def _filled(part: np.ndarray, size: int) -> np.ndarray:
@@ -98,7 +96,7 @@ class Nodes(NamedTuple):
 
     scales: Any  # (nodes,)
     weights: Any  # (nodes,)
-    table: Any  # standard normal draws, (nodes, tables, draws, outputs)
+    table: Any  # standard normal draws, (nodes, rows, draws, outputs); rows beyond take them again
 
 
 def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dtype: Any, draws: int = DRAWS) -> Nodes:
@@ -117,12 +115,12 @@ def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dty
 
 @functools.lru_cache(maxsize=16)
 def normal_table(nodes: int, draws: int, outputs: int, seed: int) -> np.ndarray:
-    """Scrambled Sobol points as standard normal draws, shape (nodes, tables, draws, outputs)."""
-    sets = []
-    for table in range(TABLES):
-        points = qmc.Sobol(outputs, scramble=True, rng=np.random.default_rng([seed, table])).random(nodes * draws)
-        sets.append(norm.ppf(np.clip(points, 1e-9, 1 - 1e-9)).reshape(nodes, draws, outputs))
-    return np.stack(sets, axis=1)
+    """Scrambled Sobol points as standard normal draws, consecutive ones for a row, (nodes, rows, draws, outputs)."""
+    rows = max(1, POINTS // (nodes * draws))
+    sobol = qmc.Sobol(outputs, scramble=True, rng=np.random.default_rng(seed))
+    points = sobol.random_base2(math.ceil(math.log2(rows * nodes * draws)))[: rows * nodes * draws]
+    z = norm.ppf(np.clip(points, 1e-9, 1 - 1e-9)).reshape(rows, nodes, draws, outputs)
+    return np.swapaxes(z, 0, 1)
 
 
 class Totals(NamedTuple):
@@ -243,12 +241,15 @@ def _explained(features: Any, root: Any) -> Any:
 
 
 def _expectations(likelihood: Likelihood, features: Any, y: Any, var: Any, mean: Any, nodes: Nodes) -> Any:
-    return likelihood.expectations(features @ mean.T, var, y, nodes.scales, nodes.weights, _draws(nodes, len(features)))
+    return likelihood.expectations(
+        features @ mean.T, var, y, nodes.scales, nodes.weights, draws_for(nodes, len(features))
+    )
 
 
-def _draws(nodes: Nodes, rows: int) -> Any:
-    tables = nodes.table.shape[1]
-    return jnp.tile(jnp.asarray(nodes.table), (1, rows // tables, 1, 1))
+def draws_for(nodes: Nodes, rows: int) -> Any:
+    """Draws of f for every row."""
+    times = -(-rows // nodes.table.shape[1])
+    return jnp.tile(jnp.asarray(nodes.table), (1, times, 1, 1))[:, :rows]
 
 
 @jax.jit
@@ -283,7 +284,7 @@ def _values(likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any
 
 @jax.jit
 def _log_scores(likelihood: Likelihood, features: Any, y: Any, var: Any, mean: Any, nodes: Nodes) -> Any:
-    draws = _draws(nodes, len(features))
+    draws = draws_for(nodes, len(features))
     return likelihood.log_predictive(features @ mean.T, var, y, nodes.scales, nodes.weights, draws)
 
 

@@ -75,6 +75,10 @@ class ScaleLaw(abc.ABC):
         `improved` then maximises the bound among such laws: the data still say how wide the law is.
         """
 
+    @abc.abstractmethod
+    def scaled(self, factor: float) -> "ScaleLaw":
+        """The law of `factor` times the scale; the same object where the scale is given or held."""
+
     @property
     def tail_index(self) -> float:
         """Moments of the scale below this order are finite."""
@@ -153,6 +157,9 @@ class PointScale(ScaleLaw):
         )
         return dataclasses.replace(self, value=float(np.exp(found.x)))
 
+    def scaled(self, factor: float) -> "PointScale":
+        return dataclasses.replace(self, value=self.value * factor) if self.learn else self
+
     def held_at(self, scale: float) -> "PointScale":
         return PointScale(float(scale), learn=False)
 
@@ -225,6 +232,9 @@ class InverseGammaScale(ScaleLaw):
         better = at(found.x)
         return better if better.objective(fit, quad) > self.objective(fit, quad) else self
 
+    def scaled(self, factor: float) -> "InverseGammaScale":
+        return self if self.is_held else dataclasses.replace(self, b=self.b * factor)
+
     def held_at(self, scale: float) -> "InverseGammaScale":
         return dataclasses.replace(self, b=self.a * float(scale), is_held=True)
 
@@ -287,6 +297,15 @@ class GridScale(ScaleLaw):
         index = np.searchsorted(np.cumsum(self.weights), np.asarray(p) * self.weights.sum())
         return np.exp(self.log_scales[np.minimum(index, len(self.weights) - 1)])
 
+    def strata(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Every node stands for the cell around it, so that strata move smoothly with the weights."""
+        kept = np.flatnonzero(self.weights)
+        step = self.log_scales[1] - self.log_scales[0]
+        edges = np.append(self.log_scales[kept] - step / 2, self.log_scales[kept[-1]] + step / 2)
+        middles = (np.arange(count) + 0.5) / count
+        scales = np.exp(np.interp(middles, np.append(0.0, np.cumsum(self.weights[kept])), edges))
+        return scales, np.full(count, 1 / count)
+
     def improved(self, fit: Fit, quad: float) -> "GridScale":
         low, high = self.log_range
         near = (self.log_scales >= low - LARGEST_STEP) & (self.log_scales <= high + LARGEST_STEP)
@@ -306,6 +325,14 @@ class GridScale(ScaleLaw):
     def log_limits(self) -> tuple[float, float]:
         # as far inside of the grid as a law has width
         return float(self.log_scales[0]) + LARGEST_STEP, float(self.log_scales[-1]) - LARGEST_STEP
+
+    def scaled(self, factor: float) -> "GridScale":
+        """Between nodes by interpolation; no farther than the grid goes."""
+        if self.is_held:
+            return self
+        t, (low, high) = self.log_scales, self.log_range
+        shift = np.clip(np.log(factor), t[0] - low, t[-1] - high)
+        return self.with_weights(np.interp(t - shift, t, self.weights, left=0.0, right=0.0))
 
     def held_at(self, scale: float) -> "GridScale":
         """A bump of the logarithm at first; `improved` gives it its shape."""

@@ -12,6 +12,7 @@ from widetail._fingerprint import fingerprint
 from widetail._progress import Progress, annotate, reporter
 from widetail.finite._checkpoint import read_checkpoint, write_checkpoint
 from widetail.sparse._epochs import note_of
+from widetail.sparse._leap import leap, length_of_leap
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._natural import Ascent, Sites
 from widetail.sparse._rows import Rows, variances
@@ -137,6 +138,7 @@ class _State:
     stage: int = 0
     within: int = 0  # iterations of this stage
     rate: float = 1.0  # of the next step of the covariances
+    log_scales: list[float] = dataclasses.field(default_factory=list)  # of this stage, since the last leap
     bounds: list[float] = dataclasses.field(default_factory=list)
     stage_rows: list[int] = dataclasses.field(default_factory=list)
     scores: list[float] = dataclasses.field(default_factory=list)
@@ -157,7 +159,7 @@ class _State:
     def write(self, path: Path, identity: str) -> None:
         facts: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("stage", "within", "rate", "bounds", "stage_rows", "scores", "converged")
+            for name in ("stage", "within", "rate", "log_scales", "bounds", "stage_rows", "scores", "converged")
         }
         facts["law"], facts["best_law"] = self.q.law.facts(), self.best_q.law.facts()
         facts["likelihood"] = likelihood_facts(self.likelihood)
@@ -211,8 +213,11 @@ class _Run:
         )
         bound = ascent.bound(q, likelihood, variance) / ascent.rows.observations
         previous = state.bounds[-1] if state.within else -np.inf
+        has_leapt = bool(state.within and not state.log_scales)
         # covariances that depend on themselves may overshoot: shorter steps then
-        rate = state.rate if bound >= previous else max(0.5 * state.rate, SHORTEST_STEP)
+        rate = state.rate if bound >= previous or has_leapt else max(0.5 * state.rate, SHORTEST_STEP)
+        log_scales = [*state.log_scales, -float(np.log(q.law.mean_precision))]
+        length = length_of_leap(log_scales)
         tolerance = self.tolerance * (1.0 if is_last_stage else ROUGH)
         has_settled = abs(bound - previous) < tolerance
         is_over = has_settled or state.within + 1 >= self.max_iterations
@@ -228,6 +233,8 @@ class _Run:
         if not (is_over and is_last_stage):
             found = ascent.totals(q, likelihood, variance)
             q = ascent.covariance_step(q, found.curvature, rate)
+            if length:
+                q, likelihood = leap(q, likelihood, length, learn_likelihood=self.learn_likelihood)
         return _State(
             q=q,
             likelihood=likelihood,
@@ -236,6 +243,7 @@ class _Run:
             stage=state.stage + is_over,
             within=0 if is_over else state.within + 1,
             rate=1.0 if is_over else rate,
+            log_scales=[] if is_over or length else log_scales,
             bounds=[*state.bounds, float(bound)],
             stage_rows=[*state.stage_rows, size],
             scores=scores,

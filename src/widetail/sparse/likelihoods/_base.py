@@ -81,6 +81,10 @@ class Likelihood(eqx.Module):
         """Targets for the Gaussian evidence by which a kernel is learned: y on the scale of f, roughly."""
         return y
 
+    def under_scale(self, factor: float) -> "Likelihood":
+        """The likelihood that says the same of y where every scale is `factor` times as large."""
+        return self
+
     def check_targets(self, y: np.ndarray) -> None:
         """Raise a ValueError that names y when it cannot come from this likelihood."""
 

@@ -37,6 +37,9 @@ class Gaussian(Likelihood):
         noise = jnp.asarray(self.noise, dtype)
         return noise * scale if self.scaled else noise
 
+    def under_scale(self, factor: float) -> "Gaussian":
+        return Gaussian(float(self.noise) / factor) if self.scaled else self
+
     def log_prob(self, f, y, scale):
         variance = self.variance(scale, f.dtype)
         return -0.5 * ((y - f) ** 2 / variance + jnp.log(variance) + math.log(2 * math.pi))
