@@ -17,7 +17,7 @@ from widetail.sparse._epochs import Epochs
 from widetail.sparse._leap import leap, length_of_leap
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._natural import SCALE_ROWS, Ascent, Sites
-from widetail.sparse._rows import Nodes, Rows, _as, _explained, draws_for, nodes_of, variances
+from widetail.sparse._rows import Nodes, Rows, _as, draws_for, explained, nodes_of, variances, weighted_gram
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._train import SparseFit, Validate, likelihood_facts, restored_likelihood
 from widetail.sparse._variational import Variational
@@ -82,15 +82,14 @@ def minibatch_step(
     """
     mean, precision, root = moments
     inducing = mean.shape[1]
-    variance = _explained(features, root) + residual[:, None]
+    variance = explained(features, root) + residual[:, None]
     draws = draws_for(nodes, len(features))
     found = likelihood.expectations(features @ mean.T, variance, y, nodes.scales, nodes.weights, draws)
     spread = jnp.sum(root**2) - 2 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=1, axis2=2))) - mean.size
     divergence = 0.5 * (mean_precision * jnp.sum(mean**2) + spread)
     weights = factor * counts[:, None]
     bound = factor * jnp.sum(found.value * counts) - divergence
-    weighted = (found.curvature * (rate * weights)).T[:, None, :] * features.T[None]
-    curvature = (weighted.reshape(-1, len(features)) @ features).reshape(precision.shape)
+    curvature = weighted_gram(features, found.curvature * (rate * weights))
     target = curvature.astype(precision.dtype) + rate.astype(precision.dtype) * jnp.eye(inducing, dtype=precision.dtype)
     gradient = (found.slope * weights).T @ features - mean_precision * mean
     direction = jnp.einsum("ckm,ck->cm", root, jnp.einsum("ckm,cm->ck", root, gradient)) / mean_precision
