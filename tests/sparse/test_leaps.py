@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 
 from widetail import sparse
 from widetail.sparse import Ascent, Sites, train, variances
+from widetail.sparse._draws import nodes_of
 from widetail.sparse._leap import LONGEST_LEAP, leap, length_of_leap
-from widetail.sparse._rows import nodes_of, values
+from widetail.sparse._rows import values
 
 from .problems import PRIORS, cached, inputs, scattered, sine, start
 

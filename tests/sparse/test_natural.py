@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import widetail as wt
 from widetail import sparse
 from widetail.sparse import Ascent, Sites, train, variances
-from widetail.sparse._rows import nodes_of
+from widetail.sparse._draws import nodes_of
 
 from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
 

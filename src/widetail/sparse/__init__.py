@@ -9,7 +9,6 @@ from widetail.sparse._held_out import choose_open_share as choose_open_share
 from widetail.sparse._held_out import choose_scale as choose_scale
 from widetail.sparse._inducing import choose_inducing as choose_inducing
 from widetail.sparse._latent import Latent as Latent
-from widetail.sparse._minibatch import train_minibatches as train_minibatches
 from widetail.sparse._model import SparseModel as SparseModel
 from widetail.sparse._natural import Ascent as Ascent
 from widetail.sparse._natural import Sites as Sites
@@ -22,6 +21,7 @@ from widetail.sparse._scale import InverseGammaScale as InverseGammaScale
 from widetail.sparse._scale import PointScale as PointScale
 from widetail.sparse._scale import ScaleLaw as ScaleLaw
 from widetail.sparse._scale import law_for as law_for
+from widetail.sparse._stochastic import train_minibatches as train_minibatches
 from widetail.sparse._train import SparseFit as SparseFit
 from widetail.sparse._train import train as train
 from widetail.sparse._variational import Variational as Variational

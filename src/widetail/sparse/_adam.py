@@ -20,14 +20,12 @@ from widetail.learning._parameters import Parameters
 from widetail.priors import PointMass
 from widetail.process import ScaleMixture
 from widetail.sparse._coordinates import coordinates_of, law_at, terms_at
+from widetail.sparse._draws import DRAWS, Nodes, draws_for, normal_table
 from widetail.sparse._epochs import Epochs
 from widetail.sparse._features import JITTER
-from widetail.sparse._rows import Nodes, draws_for, normal_table
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
-
-DRAWS = 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,32 +1,19 @@
 """Stochastic natural gradients: one compiled step per minibatch of cached features."""
 
-import dataclasses
 import functools
-import math
-import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._fingerprint import fingerprint
-from widetail._progress import Progress
-from widetail.sparse._epochs import Epochs
-from widetail.sparse._leap import leap, length_of_leap
-from widetail.sparse._learn import improved_likelihood
-from widetail.sparse._natural import SCALE_ROWS, Ascent, Sites
-from widetail.sparse._rows import Nodes, Rows, _as, draws_for, explained, nodes_of, variances, weighted_gram
+from widetail.sparse._draws import Nodes, draws_for
 from widetail.sparse._scale import ScaleLaw
-from widetail.sparse._train import SparseFit, Validate, likelihood_facts, restored_likelihood
+from widetail.sparse._triangles import explained, weighted_gram
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
 REFRESH_EVERY = 8
-# How steps shorten: with 1 every row would count alike, below it late rows count more, which saw a better posterior.
-POWER = 0.8
-NO_SCALES = np.full(3, np.nan)
 
 
 class Moments(NamedTuple):
@@ -105,148 +92,3 @@ def refresh(moments: Moments) -> Moments:
     root = jax.lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True).astype(moments.root.dtype)
     is_definite = jnp.all(jnp.isfinite(root), axis=(1, 2), keepdims=True)
     return moments._replace(root=jnp.where(is_definite, root, moments.root))
-
-
-class _State(NamedTuple):
-    """What changes, as arrays: a checkpoint holds it."""
-
-    moments: Moments
-    law: dict[str, Any]
-    likelihood: dict[str, Any]
-    log_scales: np.ndarray  # after the last three epochs, since the last leap; NaN before
-
-
-def train_minibatches(
-    rows: Rows,
-    likelihood: Likelihood,
-    q: Variational,
-    seen: int,
-    *,
-    learn_likelihood: bool = True,
-    batch_size: int = 256,
-    epochs: int = 10,
-    seed: int = 0,
-    validate: Validate | None = None,
-    patience: int = 5,
-    checkpoint: str | Path | None = None,
-    progress: Progress = False,
-) -> SparseFit:
-    """Maximise the evidence lower bound by natural gradients of minibatches, from a good start.
-
-    An epoch reads the features once, in order, and computes about as much as an iteration of `train`, which reads them
-    tens of times. What is left of the noise of minibatches falls with the number of epochs. Steps shorten by
-    themselves, beginning with what is sensible after `seen` rows; the law of the scale and the likelihood are improved
-    after every epoch.
-
-    Args:
-        rows: cached features and targets, in random order.
-        likelihood: where learning starts.
-        q: where to start: what `train` found for the first rows.
-        seen: how many these were.
-        learn_likelihood: whether to learn the parameters of the likelihood.
-        batch_size: rows per step.
-        epochs: passes through the rows, at most.
-        seed: of the order of the rows and the draws of f.
-        validate, patience: as in `train`, after every epoch.
-        checkpoint: a file that is written after every epoch; if it is there already, training resumes from it.
-        progress: True for a bar on a terminal, or a function of (steps done, steps in all).
-
-    Raises:
-        DivergenceError: the bound or a score is NaN or infinite, or a covariance is not positive definite.
-    """
-    began = time.monotonic()
-    dtype = rows.features.dtype
-    size = min(batch_size, len(rows))
-    some = _counting_for_all(rows.first(SCALE_ROWS), rows)
-    plan = Epochs(
-        label="minibatches",
-        rows=len(rows),
-        are_shuffled=True,
-        batch_size=size,
-        epochs=epochs,
-        seed=seed,
-        patience=patience,
-        observations=rows.observations,
-        progress=progress,
-        checkpoint=checkpoint,
-        identity="" if checkpoint is None else fingerprint(
-            rows, likelihood, q, seen, learn_likelihood, batch_size, seed, validate is None
-        ),
-    )  # fmt: skip
-
-    def law_of(state: _State) -> ScaleLaw:
-        return q.law.restored(state.law)
-
-    def likelihood_of(state: _State) -> Likelihood:
-        return restored_likelihood(likelihood, state.likelihood)
-
-    def step(state: _State, chosen: np.ndarray, before: int) -> tuple[_State, Any]:
-        law, own = law_of(state), likelihood_of(state)
-        nodes = nodes_of(law, own, len(q.mean), seed, dtype)
-        rate = (2 + seen / size + before) ** -POWER
-        numbers = (np.asarray(number, dtype) for number in (law.mean_precision, len(rows) / size, rate))
-        batch = (part[chosen] for part in (rows.features, rows.residual, rows.y, rows.counts))
-        moments, bound = minibatch_step(_as(rows, own), state.moments, *batch, nodes, *numbers)
-        if before % REFRESH_EVERY == REFRESH_EVERY - 1:
-            moments = refresh(moments)
-        return state._replace(moments=moments), bound - law.divergence
-
-    def end_of_epoch(state: _State) -> _State:
-        """The law of the scale and the likelihood, from so many rows that they cannot be far off."""
-        own, now = likelihood_of(state), variational_of(state.moments, law_of(state))
-        ascent, variance = Ascent(some, Sites.none(*q.mean.shape), seed), variances(some, now)
-        now = ascent.law_optimum(now, own, variance)
-        own = improved_likelihood(ascent, now, own, variance) if learn_likelihood else own
-        log_scales = np.append(state.log_scales[1:], -np.log(now.law.mean_precision))
-        if length := length_of_leap([value for value in log_scales.tolist() if not math.isnan(value)]):
-            now, own = leap(now, own, length, learn_likelihood=learn_likelihood)
-            log_scales = NO_SCALES
-        return _State(moments_of(now, dtype), *_as_arrays(now.law, own), log_scales)
-
-    def score(state: _State) -> float:
-        assert validate is not None
-        return validate(variational_of(state.moments, law_of(state)), likelihood_of(state))
-
-    with jax.enable_x64(True):
-        start = _State(moments_of(_with_all(q, rows, seen), dtype), *_as_arrays(q.law, likelihood), NO_SCALES)
-        course = plan.run(
-            start,
-            step,
-            advice=f"try a batch_size above {batch_size}",
-            end_of_epoch=end_of_epoch,
-            score=None if validate is None else score,
-        )
-    best, learned = variational_of(course.best.moments, law_of(course.best)), likelihood_of(course.best)
-    ascent = Ascent(rows, Sites.none(*q.mean.shape), seed)
-    variance = variances(rows, best)
-    bounds = [bound / rows.observations for bound in (*course.bounds, ascent.bound(best, learned, variance))]
-    return SparseFit(
-        q=best,
-        likelihood=learned,
-        bounds=bounds,
-        stage_rows=[len(rows)] * len(bounds),
-        scores=course.scores,
-        sites=ascent.remember(best, learned, variance),
-        converged=len(course.bounds) < epochs,
-        seconds=time.monotonic() - began,
-    )
-
-
-def _counting_for_all(some: Rows, rows: Rows) -> Rows:
-    """Some rows that count as much as all of them."""
-    factor = rows.observations / some.observations
-    return dataclasses.replace(some, counts=some.counts * some.counts.dtype.type(factor))
-
-
-def _with_all(q: Variational, rows: Rows, seen: int) -> Variational:
-    """The covariances that q would have if all rows were like those that it has seen."""
-    eye, times = np.eye(q.mean.shape[1]), rows.observations / rows.first(seen).observations
-    try:
-        return q.with_precision(eye + times * (q.precision - eye))
-    except np.linalg.LinAlgError:  # log densities that are not concave: the covariances that there are will do
-        return q
-
-
-def _as_arrays(law: ScaleLaw, likelihood: Likelihood) -> tuple[dict[str, Any], dict[str, Any]]:
-    facts, own = law.facts(), likelihood_facts(likelihood)
-    return {name: np.asarray(fact) for name, fact in facts.items()}, {name: np.asarray(own[name]) for name in own}

@@ -9,11 +9,10 @@ import numpy as np
 import scipy.optimize
 from numpy.polynomial import Chebyshev
 
+from widetail.sparse._draws import Nodes, nodes_of
 from widetail.sparse._rows import (
-    Nodes,
     Rows,
     Totals,
-    nodes_of,
     spills,
     totals,
     value_and_slope,

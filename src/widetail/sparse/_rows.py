@@ -5,27 +5,21 @@ function. Sums over a chunk are in the precision of the features, sums of chunks
 """
 
 import dataclasses
-import functools
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import norm, qmc
 
-from widetail.sparse._scale import NODES, ScaleLaw
+from widetail.sparse._draws import Nodes, draws_for, nodes_of
+from widetail.sparse._triangles import explained, weighted_gram
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
 CHUNK = 2048
-DRAWS = 16
 SCORE_DRAWS = 256
-# Draws of all rows of a chunk together: with few draws in common, means would learn their errors.
-POINTS = 32_768
 FEWEST_ROWS = 32  # of a chunk
-STRIPS, SMALLEST_STRIP = 4, 64  # of a triangular matrix
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -92,38 +86,6 @@ def _filled(part: np.ndarray, size: int) -> np.ndarray:
     return part if not missing else np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
 
 
-class Nodes(NamedTuple):
-    """How expectations over f and the scale are taken: in the precision of the features."""
-
-    scales: Any  # (nodes,)
-    weights: Any  # (nodes,)
-    table: Any  # standard normal draws, (nodes, rows, draws, outputs); rows beyond take them again
-
-
-def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dtype: Any, draws: int = DRAWS) -> Nodes:
-    """Quadrature over the scale; where outputs are coupled, one stratum of the scale for each draw of f."""
-    if not likelihood.couples_outputs:
-        scales, weights = law.nodes()
-        # laws that change their number of nodes would have every pass compiled again
-        missing = -len(scales) % NODES if len(scales) > 1 else 0
-        scales, weights = np.pad(scales, (0, missing), mode="edge"), np.pad(weights, (0, missing))
-        table = np.zeros((len(scales), 1, 0, outputs))
-    else:
-        scales, weights = law.strata(draws)
-        table = normal_table(len(scales), draws // len(scales), outputs, seed)
-    return Nodes(*(np.asarray(part, dtype) for part in (scales, weights, table)))
-
-
-@functools.lru_cache(maxsize=16)
-def normal_table(nodes: int, draws: int, outputs: int, seed: int) -> np.ndarray:
-    """Scrambled Sobol points as standard normal draws, consecutive ones for a row, (nodes, rows, draws, outputs)."""
-    rows = max(1, POINTS // (nodes * draws))
-    sobol = qmc.Sobol(outputs, scramble=True, rng=np.random.default_rng(seed))
-    points = sobol.random_base2(math.ceil(math.log2(rows * nodes * draws)))[: rows * nodes * draws]
-    z = norm.ppf(np.clip(points, 1e-9, 1 - 1e-9)).reshape(rows, nodes, draws, outputs)
-    return np.swapaxes(z, 0, 1)
-
-
 class Totals(NamedTuple):
     r"""Sums over rows of the expected log likelihood and its derivatives.
 
@@ -154,7 +116,7 @@ def variances(rows: Rows, q: Variational) -> np.ndarray:
 def totals(rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> Totals:
     """Everything that a natural gradient needs."""
     value, spill, slope, curvature = 0.0, 0.0, np.zeros(q.mean.shape), np.zeros(q.precision.shape)
-    parameters, mean = _as(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
+    parameters, mean = as_numbers_of(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
     with jax.enable_x64(True):
         for _, (features, y, counts, var, residual) in rows.chunks(variance, rows.residual):
             found = _totals(parameters, features, y, counts, var, residual, mean, nodes)
@@ -170,7 +132,7 @@ def value_and_slope(
 ) -> tuple[float, np.ndarray]:
     """Expected log likelihood and its derivative in the means, at a cost linear in the number of features."""
     value, slope = 0.0, np.zeros(mean.shape)
-    parameters, mean = _as(rows, likelihood), np.asarray(mean, rows.features.dtype)
+    parameters, mean = as_numbers_of(rows, likelihood), np.asarray(mean, rows.features.dtype)
     with jax.enable_x64(True):
         for _, (features, y, counts, var) in rows.chunks(variance):
             per_row, by_mean = _value_and_slope(parameters, features, y, counts, var, mean, nodes)
@@ -182,7 +144,7 @@ def value_and_slope(
 def values(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> float:
     """Expected log likelihood of all rows."""
     value = 0.0
-    parameters, mean = _as(rows, likelihood), np.asarray(mean, rows.features.dtype)
+    parameters, mean = as_numbers_of(rows, likelihood), np.asarray(mean, rows.features.dtype)
     with jax.enable_x64(True):
         for _, (features, y, counts, var) in rows.chunks(variance):
             value += float(np.sum(np.asarray(_values(parameters, features, y, counts, var, mean, nodes), np.float64)))
@@ -194,7 +156,7 @@ def log_scores(
 ) -> np.ndarray:
     """Log predictive density of every row, integrated over f and over the scale, shape (n,); higher is better."""
     nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype, draws)
-    parameters, mean = _as(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
+    parameters, mean = as_numbers_of(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
     found = np.empty(len(rows))
     with jax.enable_x64(True):
         for here, (features, y, _, var) in rows.chunks(variances(rows, q)):
@@ -212,7 +174,7 @@ def values_at(
 ) -> np.ndarray:
     """Expected log likelihood of all rows at each of some scales, shape (scales,)."""
     dtype = rows.features.dtype
-    parameters, mean = _as(rows, likelihood), np.asarray(mean, dtype)
+    parameters, mean = as_numbers_of(rows, likelihood), np.asarray(mean, dtype)
     scales, found = np.asarray(scales, dtype), np.zeros(len(scales))
     with jax.enable_x64(True):
         for _, (features, y, counts, var) in rows.chunks(variance):
@@ -223,55 +185,22 @@ def values_at(
 def spills(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> float:
     """The `spill` of `totals` alone, without matrices."""
     spill = 0.0
-    parameters, mean = _as(rows, likelihood), np.asarray(mean, rows.features.dtype)
+    parameters, mean = as_numbers_of(rows, likelihood), np.asarray(mean, rows.features.dtype)
     with jax.enable_x64(True):
         for _, (features, y, counts, var, residual) in rows.chunks(variance, rows.residual):
             spill += float(_spill(parameters, features, y, counts, var, residual, mean, nodes))
     return spill
 
 
-def _as(rows: Rows, likelihood: Likelihood) -> Likelihood:
+def as_numbers_of(rows: Rows, likelihood: Likelihood) -> Likelihood:
+    """A likelihood with parameters in the precision of the features."""
     return jax.tree.map(lambda leaf: np.asarray(leaf, rows.features.dtype), likelihood)
-
-
-@jax.jit
-def explained(features: Any, root: Any) -> Any:
-    r"""$|\mathrm{root}\,a_x|^2$, shape (rows, outputs), without the upper halves of the roots, which are zero."""
-    outputs, total = len(root), jnp.zeros((len(features), len(root)), features.dtype)
-    for here, width in _strips(features.shape[1]):
-        projected = features[:, :width] @ root[:, here, :width].reshape(-1, width).T
-        total += jnp.sum(projected.reshape(len(features), outputs, -1) ** 2, axis=-1)
-    return total
-
-
-def weighted_gram(features: Any, weights: Any) -> Any:
-    r"""$\sum_x w_{xc}\, a_x a_x^\top$, shape (outputs, inducing, inducing); the upper half is that below, mirrored."""
-    outputs, inducing = weights.shape[1], features.shape[1]
-    lower = jnp.zeros((outputs, inducing, inducing), features.dtype)
-    for here, width in _strips(inducing):
-        weighted = weights.T[:, None, :] * features.T[None, here]
-        part = weighted.reshape(-1, len(features)) @ features[:, :width]
-        lower = lower.at[:, here, :width].set(part.reshape(outputs, -1, width))
-    return jnp.tril(lower) + jnp.swapaxes(jnp.tril(lower, -1), 1, 2)
-
-
-def _strips(size: int) -> list[tuple[slice, int]]:
-    """Strips of a lower triangle, each as wide as it has to be: five eighths of the work of a square."""
-    count = STRIPS if size >= STRIPS * SMALLEST_STRIP else 1
-    ends = [size * (number + 1) // count for number in range(count)]
-    return [(slice(start, end), end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def _expectations(likelihood: Likelihood, features: Any, y: Any, var: Any, mean: Any, nodes: Nodes) -> Any:
     return likelihood.expectations(
         features @ mean.T, var, y, nodes.scales, nodes.weights, draws_for(nodes, len(features))
     )
-
-
-def draws_for(nodes: Nodes, rows: int) -> Any:
-    """Draws of f for every row."""
-    times = -(-rows // nodes.table.shape[1])
-    return jnp.tile(jnp.asarray(nodes.table), (1, times, 1, 1))[:, :rows]
 
 
 @jax.jit

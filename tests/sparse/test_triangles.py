@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from widetail.sparse._rows import explained, weighted_gram
+from widetail.sparse._triangles import explained, weighted_gram
 
 
 @pytest.mark.parametrize("inducing", [5, 256, 263])

@@ -1,0 +1,54 @@
+"""How expectations over f and over the scale are taken."""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import norm, qmc
+
+from widetail.sparse._scale import NODES, ScaleLaw
+from widetail.sparse.likelihoods import Likelihood
+
+DRAWS = 16
+# Draws of all rows of a chunk together: with few draws in common, means would learn their errors.
+POINTS = 32_768
+
+
+class Nodes(NamedTuple):
+    """How expectations over f and the scale are taken: in the precision of the features."""
+
+    scales: Any  # (nodes,)
+    weights: Any  # (nodes,)
+    table: Any  # standard normal draws, (nodes, rows, draws, outputs); rows beyond take them again
+
+
+def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dtype: Any, draws: int = DRAWS) -> Nodes:
+    """Quadrature over the scale; where outputs are coupled, one stratum of the scale for each draw of f."""
+    if not likelihood.couples_outputs:
+        scales, weights = law.nodes()
+        # laws that change their number of nodes would have every pass compiled again
+        missing = -len(scales) % NODES if len(scales) > 1 else 0
+        scales, weights = np.pad(scales, (0, missing), mode="edge"), np.pad(weights, (0, missing))
+        table = np.zeros((len(scales), 1, 0, outputs))
+    else:
+        scales, weights = law.strata(draws)
+        table = normal_table(len(scales), draws // len(scales), outputs, seed)
+    return Nodes(*(np.asarray(part, dtype) for part in (scales, weights, table)))
+
+
+@functools.lru_cache(maxsize=16)
+def normal_table(nodes: int, draws: int, outputs: int, seed: int) -> np.ndarray:
+    """Scrambled Sobol points as standard normal draws, consecutive ones for a row, (nodes, rows, draws, outputs)."""
+    rows = max(1, POINTS // (nodes * draws))
+    sobol = qmc.Sobol(outputs, scramble=True, rng=np.random.default_rng(seed))
+    points = sobol.random_base2(math.ceil(math.log2(rows * nodes * draws)))[: rows * nodes * draws]
+    z = norm.ppf(np.clip(points, 1e-9, 1 - 1e-9)).reshape(rows, nodes, draws, outputs)
+    return np.swapaxes(z, 0, 1)
+
+
+def draws_for(nodes: Nodes, rows: int) -> Any:
+    """Draws of f for every row."""
+    times = -(-rows // nodes.table.shape[1])
+    return jnp.tile(jnp.asarray(nodes.table), (1, times, 1, 1))[:, :rows]
