@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
 from widetail import kernels, nn, sparse
@@ -45,14 +47,38 @@ def test_fingerprints_of_different_things():
     assert len({fingerprint(likelihood) for likelihood in likelihoods}) == 4
 
 
-def test_fingerprints_do_not_depend_on_where_the_code_stands():
-    source = "net = nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: scale * jnp.tanh(t)))"
+@pytest.mark.parametrize("function", ["lambda t: {}", "jax.jit(lambda t: {})", "lambda t: (lambda u: {})(t)"])
+def test_fingerprints_do_not_depend_on_where_the_code_stands(function):
+    source = f"net = nn.Sequential(nn.Dense(1.5), nn.Elementwise({function.format('scale * jnp.tanh(t)')}))"
     found = []
     for before, scale in (("", 2.0), ("\n" * 30, 2.0), ("", 3.0)):
-        names = {"nn": nn, "jnp": jnp, "scale": scale}
+        names = {"nn": nn, "jax": jax, "jnp": jnp, "scale": scale}
         exec(compile(before + source, f"file{len(found)}.py", "exec"), names)
         found.append(fingerprint(names["net"]))
     assert found[0] == found[1] != found[2]
+
+
+def test_fingerprints_of_classes_of_the_user():
+    source = """
+class Base(sparse.Likelihood):
+    width = {width}
+    @property
+    def twice(self):
+        return {factor} * self.width
+class Own(Base):
+    def log_prob(self, f, y, scale):
+        return -abs(y - f) / self.twice
+    def sample(self, key, f, scale):
+        return f
+own = Own()
+"""
+    found = []
+    for width, factor in ((1.0, 2.0), (1.0, 2.0), (3.0, 2.0), (1.0, 4.0)):
+        names = {"sparse": sparse, "__name__": "own"}
+        exec(source.format(width=width, factor=factor), names)
+        found.append(fingerprint(names["own"]))
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
 
 
 FINGERPRINT = """

@@ -64,15 +64,33 @@ def _parts(value: Any, above: tuple[int, ...]):
     elif isinstance(value, types.FunctionType) and not _is_known(value):
         yield from _parts((value.__code__, value.__defaults__, value.__kwdefaults__), above)
         yield from _parts([cell.cell_contents for cell in value.__closure__ or ()], above)
-        used = {name: value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__}
-        yield from _parts(used, above)
+        names = _names(value.__code__)
+        yield from _parts({name: value.__globals__[name] for name in names if name in value.__globals__}, above)
+    elif isinstance(value, property):
+        yield from _parts((value.fget, value.fset), above)
+    elif isinstance(value, (classmethod, staticmethod)) or _is_transformed(value):
+        yield _name(type(value)).encode()
+        yield from _parts(getattr(value, "__wrapped__"), above)  # noqa: B009  (not every kind is known to have it)
     elif isinstance(value, (type, types.BuiltinFunctionType)) or _is_known(value):
         yield _name(value).encode()
         if isinstance(value, type) and not _is_known(value):
-            yield from _parts({key: part for key, part in vars(value).items() if callable(part)}, above)
+            yield from _parts([base for base in value.__mro__[1:] if not _is_known(base)], above)
+            own = {name: part for name, part in vars(value).items() if name[:2] != "__" or callable(part)}
+            yield from _parts(own, above)
     else:
         yield from _parts(type(value), above)
         yield from _parts(_fields(value), above)
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Names that a function looks up, those of functions and comprehensions inside of it included."""
+    inner = (_names(const) for const in code.co_consts if isinstance(const, types.CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _is_transformed(value: Any) -> bool:
+    """Whether it is a function after `jax.jit` and the like, which would remember where the function stands."""
+    return type(value).__module__.split(".")[0] in ("jax", "jaxlib") and callable(getattr(value, "__wrapped__", None))
 
 
 def _fields(value: Any) -> Any:

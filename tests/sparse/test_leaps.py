@@ -33,12 +33,29 @@ def test_a_leap_leaves_what_is_known_of_y(name):
     moved, own = leap(q, likelihood, 0.5, learn_likelihood=True)
     factor = q.law.mean_precision / moved.law.mean_precision
     assert_allclose(factor, np.exp(0.5), rtol=0.01)
-    assert_allclose(own.noise * np.exp(0.5), 0.01)
+    assert_allclose(own.noise * factor, 0.01)
     before, after = (variances(rows, one) - rows.residual[:, None] for one in (q, moved))
     assert_allclose(after * factor, before, rtol=0.05)
+    # noise that may not change: the covariances do not depend on the scale
+    alone, same = leap(q, likelihood, 0.5, learn_likelihood=False)
+    assert same is likelihood
+    assert alone.precision is q.precision
     kept, same = leap(q.with_law(q.law.held_at(1.0)), likelihood, 0.5, learn_likelihood=True)
     assert same is likelihood
     assert kept.precision is q.precision
+
+
+def test_leaps_that_cannot_be():
+    q, likelihood = scattered(start(PRIORS["log-normal"], 1, 4)), sparse.StudentT()
+    low = q.with_precision(0.5 * np.eye(4)[None])
+    assert leap(low, likelihood, 1.5, learn_likelihood=True)[0] is low  # not positive definite
+    grid = q.law.log_scales
+    at_edge = q.with_law(q.law.with_weights(np.where(grid > grid[-3], 1.0, 0.0)))
+    assert leap(at_edge, likelihood, 1.5, learn_likelihood=True)[0] is at_edge
+    near_edge = q.with_law(q.law.with_weights(np.where(grid == grid[-5], 1.0, 0.0)))
+    moved, _ = leap(near_edge, likelihood, 1.5, learn_likelihood=True)
+    factor = np.exp(grid[-1] - grid[-5])
+    assert_allclose(moved.precision - np.eye(4), factor * (q.precision - np.eye(4)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", PRIORS)

@@ -121,7 +121,7 @@ def fit_ensemble(
     rows = _batch_rows(batch_size, len(x))
     run = _Run(network, scales, loss, float(learning_rate), rows, together, key, x, y, stop_by)
     # x and y by their bytes: a resumed run must go on with the same rows
-    identity = fingerprint(
+    identity = "" if checkpoint is None else fingerprint(
         network, scales, loss, learning_rate, batch_size, patience, together, np.asarray(jax.random.key_data(key)),
         x, y, stop_by,
     )  # fmt: skip

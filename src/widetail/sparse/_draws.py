@@ -38,14 +38,17 @@ def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dty
     return Nodes(*(np.asarray(part, dtype) for part in (scales, weights, table)))
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)
 def normal_table(nodes: int, draws: int, outputs: int, seed: int) -> np.ndarray:
     """Scrambled Sobol points as standard normal draws, consecutive ones for a row, (nodes, rows, draws, outputs)."""
     rows = max(1, POINTS // (nodes * draws))
-    sobol = qmc.Sobol(outputs, scramble=True, rng=np.random.default_rng(seed))
+    sobol = qmc.Sobol(outputs + 1, scramble=True, rng=np.random.default_rng(seed))
     points = sobol.random_base2(math.ceil(math.log2(rows * nodes * draws)))[: rows * nodes * draws]
-    z = norm.ppf(np.clip(points, 1e-9, 1 - 1e-9)).reshape(rows, nodes, draws, outputs)
-    return np.swapaxes(z, 0, 1)
+    points = points.reshape(rows, nodes * draws, outputs + 1)
+    # the first coordinate says which node a point goes to, so that nodes and draws together are evenly spread
+    order = np.argsort(points[..., 0], axis=1)
+    z = norm.ppf(np.clip(np.take_along_axis(points[..., 1:], order[..., None], axis=1), 1e-9, 1 - 1e-9))
+    return np.ascontiguousarray(np.swapaxes(z.reshape(rows, nodes, draws, outputs), 0, 1))
 
 
 def draws_for(nodes: Nodes, rows: int) -> Any:

@@ -69,6 +69,7 @@ class Epochs:
         step: Step,
         *,
         advice: str,
+        start_of_epoch: Callable[[Any], Any] = lambda state: state,
         end_of_epoch: Callable[[Any], Any] = lambda state: state,
         score: Callable[[Any], float] | None = None,
     ) -> Course:
@@ -78,7 +79,7 @@ class Epochs:
             state: where to start.
             step: one minibatch.
             advice: what to do if the bound is no longer a number.
-            end_of_epoch: what changes once per epoch.
+            start_of_epoch, end_of_epoch: what changes once per epoch.
             score: mean log score of held-out rows.
 
         Raises:
@@ -98,7 +99,7 @@ class Epochs:
         per_epoch = math.ceil(self.rows / self.batch_size)
         report = reporter(self.progress, self.label)
         while len(course.bounds) < self.epochs and not self._is_over(course):
-            epoch, state, found = len(course.bounds), course.state, []
+            epoch, state, found = len(course.bounds), start_of_epoch(course.state), []
             for number, rows in enumerate(self._minibatches(epoch), start=epoch * per_epoch):
                 report(number, self.epochs * per_epoch)
                 state, bound = step(state, rows, number)

@@ -26,6 +26,7 @@ from widetail.sparse.likelihoods import Likelihood
 # How steps shorten: with 1 every row would count alike, below it late rows count more, which saw a better posterior.
 POWER = 0.8
 NO_SCALES = np.full(3, np.nan)
+SLOWEST = 0.8  # ratio of two steps of the scale, which are noisy here, that leaps believe in
 
 
 class _State(NamedTuple):
@@ -104,6 +105,7 @@ def train_minibatches(
     def step(state: _State, chosen: np.ndarray, before: int) -> tuple[_State, Any]:
         law, own = law_of(state), likelihood_of(state)
         nodes = nodes_of(law, own, len(q.mean), seed, dtype)
+        nodes = nodes._replace(table=nodes.table[:, :size])
         rate = (2 + seen / size + before) ** -POWER
         numbers = (np.asarray(number, dtype) for number in (law.mean_precision, len(rows) / size, rate))
         batch = (part[chosen] for part in (rows.features, rows.residual, rows.y, rows.counts))
@@ -119,10 +121,16 @@ def train_minibatches(
         now = ascent.law_optimum(now, own, variance)
         own = improved_likelihood(ascent, now, own, variance) if learn_likelihood else own
         log_scales = np.append(state.log_scales[1:], -np.log(now.law.mean_precision))
-        if length := length_of_leap([value for value in log_scales.tolist() if not math.isnan(value)]):
-            now, own = leap(now, own, length, learn_likelihood=learn_likelihood)
-            log_scales = NO_SCALES
-        return _State(moments_of(now, dtype), *_as_arrays(now.law, own), log_scales)
+        return _State(refresh(state.moments), *_as_arrays(now.law, own), log_scales)
+
+    def start_of_epoch(state: _State) -> _State:
+        """The scale where it is going; here, so that training does not end with it."""
+        length = length_of_leap([value for value in state.log_scales.tolist() if not math.isnan(value)], SLOWEST)
+        if not length:
+            return state
+        now = variational_of(state.moments, law_of(state))
+        moved, own = leap(now, likelihood_of(state), length, learn_likelihood=learn_likelihood)
+        return _State(moments_of(moved, dtype), *_as_arrays(moved.law, own), NO_SCALES)
 
     def score(state: _State) -> float:
         assert validate is not None
@@ -134,6 +142,7 @@ def train_minibatches(
             start,
             step,
             advice=f"try a batch_size above {batch_size}",
+            start_of_epoch=start_of_epoch,
             end_of_epoch=end_of_epoch,
             score=None if validate is None else score,
         )

@@ -24,6 +24,7 @@ FIRST_STAGE_PER_POINT = 4
 GROWTH = 4
 ROUGH = 30.0  # how much less precise the earlier stages are
 SHORTEST_STEP = 0.05
+ITERATIONS_AFTER_LEAP = 3
 
 Validate = Callable[[Variational, Likelihood], float]
 
@@ -217,9 +218,8 @@ class _Run:
         # covariances that depend on themselves may overshoot: shorter steps then
         rate = state.rate if bound >= previous or has_leapt else max(0.5 * state.rate, SHORTEST_STEP)
         log_scales = [*state.log_scales, -float(np.log(q.law.mean_precision))]
-        length = length_of_leap(log_scales)
         tolerance = self.tolerance * (1.0 if is_last_stage else ROUGH)
-        has_settled = abs(bound - previous) < tolerance
+        has_settled = abs(bound - previous) < tolerance and not has_leapt
         is_over = has_settled or state.within + 1 >= self.max_iterations
         scores, best = state.scores, (state.best_q, state.best_likelihood)
         if self.validate is not None:
@@ -233,8 +233,11 @@ class _Run:
         if not (is_over and is_last_stage):
             found = ascent.totals(q, likelihood, variance)
             q = ascent.covariance_step(q, found.curvature, rate)
-            if length:
+            has_time = state.within + ITERATIONS_AFTER_LEAP < self.max_iterations
+            if has_time and (length := length_of_leap(log_scales)):
+                stepped = q
                 q, likelihood = leap(q, likelihood, length, learn_likelihood=self.learn_likelihood)
+                log_scales = log_scales if q is stepped else []
         return _State(
             q=q,
             likelihood=likelihood,
@@ -243,7 +246,7 @@ class _Run:
             stage=state.stage + is_over,
             within=0 if is_over else state.within + 1,
             rate=1.0 if is_over else rate,
-            log_scales=[] if is_over or length else log_scales,
+            log_scales=[] if is_over else log_scales,
             bounds=[*state.bounds, float(bound)],
             stage_rows=[*state.stage_rows, size],
             scores=scores,

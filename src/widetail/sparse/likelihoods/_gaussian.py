@@ -1,5 +1,6 @@
 """Gaussian noise."""
 
+import dataclasses
 import math
 from typing import Any, ClassVar
 
@@ -38,7 +39,7 @@ class Gaussian(Likelihood):
         return noise * scale if self.scaled else noise
 
     def under_scale(self, factor: float) -> "Gaussian":
-        return Gaussian(float(self.noise) / factor) if self.scaled else self
+        return dataclasses.replace(self, noise=float(self.noise) / factor) if self.scaled else self
 
     def log_prob(self, f, y, scale):
         variance = self.variance(scale, f.dtype)
