@@ -196,7 +196,8 @@ def test_minibatches_from_the_estimator(table):
     whole = wt.SparseMixtureClassifier(**options).fit(x, y)
     model = wt.SparseMixtureClassifier(**options, optimiser="stochastic", batch_size=50, epochs=20).fit(x, y)
     assert whole.fit_.bound - 5e-3 < model.fit_.bound < whole.fit_.bound + 1e-4
-    assert_allclose(model.predict_proba(x), whole.predict_proba(x), atol=0.06)
+    # sixty noisy steps: near the optimum, not at it
+    assert np.mean(np.abs(model.predict_proba(x) - whole.predict_proba(x))) < 0.02
     assert model.partial_fit(x[:20], y[:20]).score(x, y) > 0.8
 
 
