@@ -11,7 +11,7 @@ from benchmarks._process import Worker
 from benchmarks._registry import Result, benchmark
 
 INDUCING, BATCH, CLASSES, FEATURES = 400, 256, 10, 8
-ROUNDS, STEPS = 3, 8
+ROUNDS, STEPS = 3, 16  # as many as there are between two factorisations
 DRAWS = 16  # of f, in both libraries
 EPOCH_ROWS = (5_000, 20_000, 60_000)
 FASTER = 5.0

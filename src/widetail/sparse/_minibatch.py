@@ -9,18 +9,19 @@ import numpy as np
 
 from widetail.sparse._draws import Nodes, draws_for
 from widetail.sparse._scale import ScaleLaw
-from widetail.sparse._triangles import explained, weighted_gram
+from widetail.sparse._triangles import explained, lower_gram, mirrored
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
-REFRESH_EVERY = 8
+REFRESH_EVERY = 16
 
 
 class Moments(NamedTuple):
     """A `Variational` on its way through minibatches, as JAX arrays.
 
-    `mean` and `root` are in the precision of the features; `precision` is in float64, as its eigenvalues go from one to
-    the number of rows. `root` may be a few steps behind it: factoring costs as much as several minibatches.
+    `mean` and `root` are in the precision of the features; `precision`, of which the lower half counts, is in float64,
+    as its eigenvalues go from one to the number of rows. `root` may be a few steps behind it: factoring costs as much
+    as several minibatches.
     """
 
     mean: Any
@@ -37,7 +38,9 @@ def moments_of(q: Variational, dtype: Any) -> Moments:
 
 def variational_of(moments: Moments, law: ScaleLaw) -> Variational:
     """Where minibatches have come to."""
-    mean, precision = (np.asarray(part, np.float64) for part in moments[:2])
+    mean = np.asarray(moments.mean, np.float64)
+    with jax.enable_x64(True):
+        precision = np.asarray(mirrored(jnp.asarray(moments.precision)))
     return Variational(mean, precision, precision, law).with_precision(precision)
 
 
@@ -76,7 +79,7 @@ def minibatch_step(
     divergence = 0.5 * (mean_precision * jnp.sum(mean**2) + spread)
     weights = factor * counts[:, None]
     bound = factor * jnp.sum(found.value * counts) - divergence
-    curvature = weighted_gram(features, found.curvature * (rate * weights))
+    curvature = lower_gram(features, found.curvature * (rate * weights))
     target = curvature.astype(precision.dtype) + rate.astype(precision.dtype) * jnp.eye(inducing, dtype=precision.dtype)
     gradient = (found.slope * weights).T @ features - mean_precision * mean
     direction = jnp.einsum("ckm,ck->cm", root, jnp.einsum("ckm,cm->ck", root, gradient)) / mean_precision
@@ -87,7 +90,7 @@ def minibatch_step(
 @jax.jit
 def refresh(moments: Moments) -> Moments:
     """Factor the precision anew; where log densities that are not concave have spoilt it, later steps may mend it."""
-    factor = jnp.linalg.cholesky(moments.precision)
+    factor = jnp.linalg.cholesky(moments.precision, symmetrize_input=False)
     eye = jnp.broadcast_to(jnp.eye(factor.shape[1], dtype=factor.dtype), factor.shape)
     root = jax.lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True).astype(moments.root.dtype)
     is_definite = jnp.all(jnp.isfinite(root), axis=(1, 2), keepdims=True)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.sparse._draws import Nodes, draws_for, nodes_of
-from widetail.sparse._triangles import explained, weighted_gram
+from widetail.sparse._triangles import explained, lower_gram, mirrored
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
@@ -212,7 +212,7 @@ def _totals(
     return (
         found.value * counts,
         slope.T @ features,
-        weighted_gram(features, curvature),
+        mirrored(lower_gram(features, curvature)),
         jnp.sum(curvature * residual[:, None]),
     )
 

@@ -18,15 +18,20 @@ def explained(features: Any, root: Any) -> Any:
     return total
 
 
-def weighted_gram(features: Any, weights: Any) -> Any:
-    r"""$\sum_x w_{xc}\, a_x a_x^\top$, shape (outputs, inducing, inducing); the upper half is that below, mirrored."""
+def lower_gram(features: Any, weights: Any) -> Any:
+    r"""The lower half of $\sum_x w_{xc}\, a_x a_x^\top$, shape (outputs, inducing, inducing); above is anything."""
     outputs, inducing = weights.shape[1], features.shape[1]
     lower = jnp.zeros((outputs, inducing, inducing), features.dtype)
     for here, width in _strips(inducing):
         weighted = weights.T[:, None, :] * features.T[None, here]
         part = weighted.reshape(-1, len(features)) @ features[:, :width]
         lower = lower.at[:, here, :width].set(part.reshape(outputs, -1, width))
-    return jnp.tril(lower) + jnp.swapaxes(jnp.tril(lower, -1), 1, 2)
+    return lower
+
+
+def mirrored(lower: Any) -> Any:
+    """Symmetric matrices with these lower halves."""
+    return jnp.tril(lower) + jnp.swapaxes(jnp.tril(lower, -1), -1, -2)
 
 
 def _strips(size: int) -> list[tuple[slice, int]]:
