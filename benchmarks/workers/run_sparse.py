@@ -39,7 +39,7 @@ def steps(law, dtype, steps, **paths):
     rows, q = problem(dtype=dtype, **paths)
     likelihood, law = Categorical(len(q.mean)), LAWS[law]
     dtype = rows.features.dtype
-    nodes = nodes_of(law, likelihood, len(q.mean), 0, dtype)
+    nodes = nodes_of(law, likelihood, len(q.mean), 0, dtype, rows=len(rows))
     batch = (rows.features, rows.residual, rows.y, rows.counts)
     numbers = [np.asarray(number, dtype) for number in (law.mean_precision, 1.0, 0.1)]
     with jax.enable_x64(True):

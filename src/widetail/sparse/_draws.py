@@ -24,8 +24,19 @@ class Nodes(NamedTuple):
     table: Any  # standard normal draws, (nodes, rows, draws, outputs); rows beyond take them again
 
 
-def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dtype: Any, draws: int = DRAWS) -> Nodes:
-    """Quadrature over the scale; where outputs are coupled, one stratum of the scale for each draw of f."""
+def nodes_of(
+    law: ScaleLaw,
+    likelihood: Likelihood,
+    outputs: int,
+    seed: int,
+    dtype: Any,
+    draws: int = DRAWS,
+    rows: int | None = None,
+) -> Nodes:
+    """Quadrature over the scale; where outputs are coupled, one stratum of the scale for each draw of f.
+
+    `rows` is how many there will be at a time, if few.
+    """
     if not likelihood.couples_outputs:
         scales, weights = law.nodes()
         # laws that change their number of nodes would have every pass compiled again
@@ -34,8 +45,8 @@ def nodes_of(law: ScaleLaw, likelihood: Likelihood, outputs: int, seed: int, dty
         table = np.zeros((len(scales), 1, 0, outputs))
     else:
         scales, weights = law.strata(draws)
-        table = normal_table(len(scales), draws // len(scales), outputs, seed)
-    return Nodes(*(np.asarray(part, dtype) for part in (scales, weights, table)))
+        table = normal_table(len(scales), draws // len(scales), outputs, seed)[:, :rows]
+    return Nodes(*(np.ascontiguousarray(part, dtype) for part in (scales, weights, table)))
 
 
 @functools.lru_cache(maxsize=4)

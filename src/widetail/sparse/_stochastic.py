@@ -104,8 +104,7 @@ def train_minibatches(
 
     def step(state: _State, chosen: np.ndarray, before: int) -> tuple[_State, Any]:
         law, own = law_of(state), likelihood_of(state)
-        nodes = nodes_of(law, own, len(q.mean), seed, dtype)
-        nodes = nodes._replace(table=nodes.table[:, :size])
+        nodes = nodes_of(law, own, len(q.mean), seed, dtype, rows=size)
         rate = (2 + seen / size + before) ** -POWER
         numbers = (np.asarray(number, dtype) for number in (law.mean_precision, len(rows) / size, rate))
         batch = (part[chosen] for part in (rows.features, rows.residual, rows.y, rows.counts))
