@@ -240,8 +240,9 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         if self.optimiser != "adam":
             # Adam is slow to find the posterior, and what moves with it would first move to make up for that
             rows = self._rows_of(Whitening.of(self.kernel_, inducing, precision), x, y, counts, slice(count))
-            options: dict[str, Any] = {"max_iterations": self.max_iterations, "seed": self._seed}
-            near = train(rows, likelihood, q, tolerance=1e-4, checkpoint=self._file("before"), **options)
+            options: dict[str, Any] = {"seed": self._seed, "max_iterations": self.max_iterations}
+            options |= {"checkpoint": self._file("before"), "progress": self.verbose}
+            near = train(rows, likelihood, q, tolerance=1e-4, **options)
             q, likelihood = near.q, near.likelihood
         return train_adam(
             self.kernel_,
@@ -286,20 +287,16 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         """The posterior that Adam found, as it is."""
         features = model.whitening.features(x, path=self.cache, progress=self.verbose)
         rows = Rows.of(*features, y, counts).with_open_share(model.open_share)
-        ascent = Ascent(rows, model.sites, self._seed)
-        sites = ascent.remember(model.q, model.likelihood)
-        bounds = [*found.bounds, ascent.bound(model.q, model.likelihood) / rows.observations]
-        self.fit_ = SparseFit(
-            q=model.q,
-            likelihood=model.likelihood,
-            bounds=bounds,
-            stage_rows=[len(rows)] * len(bounds),
+        self.fit_ = SparseFit.after_epochs(
+            Ascent(rows, model.sites, self._seed),
+            model.q,
+            model.likelihood,
+            found.bounds,
             scores=found.scores,
-            sites=sites,
             converged=len(found.bounds) < self.epochs,
             seconds=found.seconds,
         )
-        self.model_ = dataclasses.replace(model, sites=sites)
+        self.model_ = dataclasses.replace(model, sites=self.fit_.sites)
 
     def _given_inducing(self) -> np.ndarray:
         inputs = np.asarray(self.inducing, np.float64)

@@ -146,16 +146,12 @@ def train_minibatches(
             score=None if validate is None else score,
         )
     best, learned = variational_of(course.best.moments, law_of(course.best)), likelihood_of(course.best)
-    ascent = Ascent(rows, Sites.none(*q.mean.shape), seed)
-    variance = variances(rows, best)
-    bounds = [bound / rows.observations for bound in (*course.bounds, ascent.bound(best, learned, variance))]
-    return SparseFit(
-        q=best,
-        likelihood=learned,
-        bounds=bounds,
-        stage_rows=[len(rows)] * len(bounds),
+    return SparseFit.after_epochs(
+        Ascent(rows, Sites.none(*q.mean.shape), seed),
+        best,
+        learned,
+        [bound / rows.observations for bound in course.bounds],
         scores=course.scores,
-        sites=ascent.remember(best, learned, variance),
         converged=len(course.bounds) < epochs,
         seconds=time.monotonic() - began,
     )

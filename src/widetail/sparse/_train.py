@@ -59,6 +59,32 @@ class SparseFit:
         """The last evidence lower bound, in nats per row."""
         return self.bounds[-1]
 
+    @classmethod
+    def after_epochs(
+        cls,
+        ascent: Ascent,
+        q: Variational,
+        likelihood: Likelihood,
+        estimates: list[float],
+        *,
+        scores: list[float],
+        converged: bool,
+        seconds: float,
+    ) -> "SparseFit":
+        """What minibatches found: their estimates of the bound, in nats per row, and one pass for the bound itself."""
+        variance = variances(ascent.rows, q)
+        bounds = [*estimates, ascent.bound(q, likelihood, variance) / ascent.rows.observations]
+        return cls(
+            q=q,
+            likelihood=likelihood,
+            bounds=bounds,
+            stage_rows=[len(ascent.rows)] * len(bounds),
+            scores=scores,
+            sites=ascent.remember(q, likelihood, variance),
+            converged=converged,
+            seconds=seconds,
+        )
+
 
 def train(
     rows: Rows,
@@ -79,7 +105,8 @@ def train(
     """Maximise the evidence lower bound.
 
     Every iteration takes the best means for the current covariances, then the best law of the scale, then a
-    natural-gradient step of the covariances. The first iterations see few rows, the last ones all of them.
+    natural-gradient step of the covariances; the scale leaps ahead where three iterations tell where it is going. The
+    first iterations see few rows, the last ones all of them.
 
     Args:
         rows: cached features and targets, in random order.
@@ -214,7 +241,7 @@ class _Run:
         )
         bound = ascent.bound(q, likelihood, variance) / ascent.rows.observations
         previous = state.bounds[-1] if state.within else -np.inf
-        has_leapt = bool(state.within and not state.log_scales)
+        has_leapt = bool(state.within and not state.log_scales)  # a leap forgets the scales before it
         # covariances that depend on themselves may overshoot: shorter steps then
         rate = state.rate if bound >= previous or has_leapt else max(0.5 * state.rate, SHORTEST_STEP)
         log_scales = [*state.log_scales, -float(np.log(q.law.mean_precision))]
