@@ -83,11 +83,11 @@ def _draw(console: Any, model: Any, scores: dict[str, dict[str, Any]], report: P
 
 def _write_report(models: Any, scores: dict[str, dict[str, Any]], x_test: Any, y_test: Any, out: Path) -> Path:
     from widetail import plots
-    from widetail._write import write_whole
     from widetail.cli import _pictures as pictures
     from widetail.experiments._figures import png
     from widetail.experiments._page import to_html
     from widetail.experiments._report import Code, Figure, Prose, Report, Section, Table
+    from widetail.files import write_whole
 
     columns = ["log score", "RMSE", "CRPS", *(f"inside {level:.0%}" for level in COVERAGES)]
     values = [

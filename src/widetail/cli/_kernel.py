@@ -89,8 +89,8 @@ def kernel(
 
 def _fill(store: Any, job: Any, x: np.ndarray, scheduler: str | None, output: Output, *, quiet: bool) -> int:
     """Compute the blocks that are missing, here or on a cluster; how many they were."""
-    from widetail._progress import reporter
     from widetail.distributed import ClusterError, StoreBusyError, StoreMismatchError
+    from widetail.progress import reporter
 
     try:
         with store:

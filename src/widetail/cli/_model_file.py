@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from widetail._write import whole_file
 from widetail.cli._errors import CommandError
 from widetail.cli._schema import Schema
+from widetail.files import whole_file
 
 # Beside "widetail", which the library itself writes, among the metadata of the safetensors file.
 TABLE = "table"

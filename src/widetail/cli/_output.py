@@ -95,7 +95,7 @@ def save_figure(figure: Any, path: Path) -> None:
     """Write a figure whole or not at all."""
     from matplotlib import pyplot
 
-    from widetail._write import whole_file
+    from widetail.files import whole_file
 
     with whole_file(path) as temporary:
         figure.savefig(temporary, dpi=150)

@@ -126,7 +126,7 @@ def class_columns(estimator: Any, x: np.ndarray) -> dict[str, np.ndarray]:
 @contextmanager
 def _destination(out: Path | None) -> Iterator[TextIO]:
     """Where CSV lines go; a Parquet file is made of them at the end, again without holding all rows."""
-    from widetail._write import whole_file
+    from widetail.files import whole_file
 
     if out is None:
         yield sys.stdout

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from widetail._progress import reporter
 from widetail.datasets._archives import RawFile
 from widetail.datasets._errors import ChecksumError, DataUnavailableError
+from widetail.progress import reporter
 
 _CHUNK = 1 << 16
 _RANGE_NOT_SATISFIABLE = 416

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from widetail._progress import Progress, reporter
 from widetail.distributed._errors import ClusterError
+from widetail.progress import Progress, reporter
 
 TASKS_PER_THREAD = 4  # waiting on the cluster: enough that no thread waits for the client
 SECONDS_BETWEEN_COUNTS = 5.0

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from widetail._progress import Progress
 from widetail.distributed._cluster import Sent, announce, check_client, run_tasks
 from widetail.distributed._factor import _checked_noise
 from widetail.distributed._gram import Gram
 from widetail.distributed._preconditioner import Preconditioner, pivoted_cholesky
 from widetail.distributed._store import Tiles
+from widetail.progress import Progress
 
 PROBES = 0x70726F62  # beside the seed: data drawn by NumPy with the same seed must not be the probes themselves
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from widetail._fingerprint import fingerprint
-from widetail._progress import Progress
 from widetail.distributed._cluster import Sent, announce, check_client, run_graph, run_tasks
 from widetail.distributed._errors import StoreMismatchError
 from widetail.distributed._factor_work import (
@@ -30,6 +28,8 @@ from widetail.distributed._gram import Gram
 from widetail.distributed._lock import RunLock
 from widetail.distributed._places import Place
 from widetail.distributed._store import FACTS, Pair, read_facts
+from widetail.files import fingerprint
+from widetail.progress import Progress
 
 PANEL = 4
 PANELS_AHEAD = 2  # on the cluster at a time, about: those that come next can begin when the first is not finished yet

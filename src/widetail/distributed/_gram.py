@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from widetail._fingerprint import fingerprint
-from widetail._progress import Progress
 from widetail.distributed._cluster import Scattered, announce, check_client, run_tasks
 from widetail.distributed._errors import PoisonedTileError
 from widetail.distributed._places import Place
 from widetail.distributed._store import Pair, Tiles, TileStore
 from widetail.distributed._work import MOST_REPORTED, KernelJob, TileReport, check_tile, fill_tile
+from widetail.files import fingerprint
+from widetail.progress import Progress
 
 ROWS_PER_TILE = 2000
 TILES_IN_MEMORY = 16  # what a worker may need at most, with room for Python, JAX and its own libraries

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from widetail._write import whole_file
 from widetail.distributed._places import Place
+from widetail.files import whole_file
 
 SUFFIXES = (".npy", ".zarr")
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from widetail._write import write_whole
+from widetail.files import write_whole
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from widetail._fingerprint import fingerprint
 from widetail.distributed._allocator import reuse_freed_memory
 from widetail.distributed._store import Tiles
+from widetail.files import fingerprint
 
 THREADS_PER_TASK = 2  # one computes while the other waits, as in the engine of one machine
 MOST_REPORTED = 10

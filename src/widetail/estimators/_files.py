@@ -9,7 +9,6 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from widetail._write import write_whole
 from widetail.estimators._classifier import ScaleMixtureClassifier
 from widetail.estimators._regressor import ScaleMixtureRegressor
 from widetail.estimators._scaling import Scaling
@@ -21,8 +20,8 @@ from widetail.estimators._tails import Tails
 from widetail.estimators._wide import WideEnsemble
 from widetail.estimators._wide_classifier import WideEnsembleClassifier
 from widetail.estimators._wide_regressor import WideEnsembleRegressor
+from widetail.files.checkpoints import from_named_leaves, named_leaves, write_whole
 from widetail.finite import ScaledNetwork
-from widetail.finite._checkpoint import from_named_leaves, named_leaves
 from widetail.kernels import from_config, to_config
 from widetail.nn import Layer
 from widetail.priors import ScalePrior, prior_from_config

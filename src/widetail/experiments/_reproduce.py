@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from widetail._write import write_whole
 from widetail.experiments._markdown import to_markdown
 from widetail.experiments._page import to_html
 from widetail.experiments._plain import plain
@@ -15,6 +14,7 @@ from widetail.experiments._registry import MODULES, Results, Size, default_folde
 from widetail.experiments._report import Code, Prose, Report, Section
 from widetail.experiments._runner import rows_of, run_tasks
 from widetail.experiments._store import LINES, Store, name_of
+from widetail.files import write_whole
 
 PAGE = "report.html"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from widetail._progress import Progress, reporter
 from widetail.experiments._machine import origin
 from widetail.experiments._store import Store, name_of
+from widetail.progress import Progress, reporter
 
 Row = Mapping[str, Any]
 

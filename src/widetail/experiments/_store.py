@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from widetail._write import write_whole
 from widetail.experiments._plain import differences, plain
+from widetail.files import write_whole
 
 try:
     import fcntl

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from widetail import nn
-from widetail._progress import Progress, reporter
 from widetail.experiments._convergence import Convergence, convergence_in_width
 from widetail.experiments._registry import Experiment, Findings, Results, Size
 from widetail.experiments._runner import Task
@@ -20,6 +19,7 @@ from widetail.nn import Layer
 from widetail.predictive import Elliptical, Normal, Predictive, from_scale
 from widetail.priors import BurrXII, InverseGamma, ScalePrior
 from widetail.process import ScaleMixture
+from widetail.progress import Progress, reporter
 
 LEVEL = 0.01
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from widetail._progress import Progress, reporter
 from widetail.finite._network import ScaledNetwork
 from widetail.kernels import available_memory
+from widetail.progress import Progress, reporter
 
 # More at once is not faster: what has left the cache has to come back.
 MOST_BYTES = 256e6

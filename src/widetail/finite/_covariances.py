@@ -6,9 +6,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from widetail._progress import Progress, reporter
 from widetail.finite._draws import check_count, check_inputs
 from widetail.nn import Activation, Dense, Layer, Sequential
+from widetail.progress import Progress, reporter
 
 NORMALS_PER_CHUNK = 4_000_000
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._arrays import namespace
 from widetail.finite._network import ScaledNetwork
+from widetail.numerics import namespace
 from widetail.process._trained import Layers
 
 Loss = Literal["squared", "cross_entropy"]

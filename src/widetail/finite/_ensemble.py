@@ -12,13 +12,13 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
-from widetail._fingerprint import fingerprint
-from widetail._progress import Progress, reporter
-from widetail.finite._checkpoint import read_checkpoint, write_checkpoint
+from widetail.files import fingerprint
+from widetail.files.checkpoints import read_checkpoint, write_checkpoint
 from widetail.finite._descent import Loss, Optimiser, Training, check_losses, descend, row_losses
 from widetail.finite._draws import check_count, check_inputs
 from widetail.finite._network import ScaledNetwork
 from widetail.nn import Conv, Layer
+from widetail.progress import Progress, reporter
 
 Members = Literal["auto", "together", "in_turn"]
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from widetail._progress import Progress
 from widetail.finite._chunks import chunk_size, over_chunks
 from widetail.finite._draws import NetworkDraws, check_inputs, draw_scales, split_key
 from widetail.finite._network import ScaledNetwork
@@ -19,6 +18,7 @@ from widetail.priors import ScalePrior
 from widetail.process._base import two_dimensional
 from widetail.process._targets import check_targets
 from widetail.process._trained import Readout
+from widetail.progress import Progress
 
 
 def sample(

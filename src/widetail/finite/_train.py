@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from widetail._progress import Progress, reporter
 from widetail.finite._chunks import chunk_size, network_key
 from widetail.finite._descent import (
     PLAIN,
@@ -28,6 +27,7 @@ from widetail.priors import ScalePrior
 from widetail.process._base import two_dimensional
 from widetail.process._targets import check_targets
 from widetail.process._trained import Layers, Readout
+from widetail.progress import Progress, reporter
 
 # What a chunk works on in every step should stay in the cache of the processor.
 CHUNK_BYTES = 64e6

@@ -8,12 +8,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._arrays import is_traced
 from widetail.kernels._cost import Cost, estimate
 from widetail.kernels._engine import evaluate, evaluate_diagonal
 from widetail.kernels._inputs import check_get, check_inputs
 from widetail.kernels._pullback import pull_back
 from widetail.kernels._values import CrossFn, Get, KernelValues, RowsFn
+from widetail.numerics import is_traced
 
 Progress = bool | Callable[[int, int], None]
 

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._progress import Progress, reporter
 from widetail.kernels._memory import check_memory
 from widetail.kernels._tiles import PANEL_BYTES, Blocks, tile_rows, tiles_of, worker_count
 from widetail.kernels._values import Get, KernelValues, Rows, RowsFn
+from widetail.progress import Progress, reporter
 
 
 def evaluate(

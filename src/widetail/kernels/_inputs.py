@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._arrays import is_traced
+from widetail.numerics import is_traced
 
 GETS = ("nngp", "ntk", "both")
 

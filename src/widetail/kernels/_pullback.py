@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._progress import Progress, reporter
 from widetail.kernels._engine import Workers, keep_freed_memory, padded_block
 from widetail.kernels._tiles import Blocks, tile_rows, tiles_of
 from widetail.kernels._values import Get, KernelValues
+from widetail.progress import Progress, reporter
 
 # A derivative keeps arrays of every layer of its tile, so its tiles are smaller.
 KEPT_PER_NUMBER = 4

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from widetail._progress import Progress, reporter
 from widetail.learning._fit import EvidenceFit, fit_evidence
 from widetail.process import ScaleMixture
 from widetail.process._targets import check_targets
+from widetail.progress import Progress, reporter
 
 Criterion = Literal["evidence", "validation"]
 

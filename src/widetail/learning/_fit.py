@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from widetail._progress import Progress, reporter
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters, Part
 from widetail.process import ScaleMixture
 from widetail.process._targets import check_counts, check_noise_weights, check_targets
+from widetail.progress import Progress, reporter
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
-from widetail._arrays import namespace
-from widetail._special import betaln, gammaln
 from widetail.mixing._likelihoods import ScaledNoiseLikelihood, ScaleLikelihood, gaussian_log_factor
 from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, where_they_exist
 from widetail.mixing._quadrature import posterior_integral
+from widetail.numerics import namespace
+from widetail.numerics.special import betaln, gammaln
 from widetail.priors import InverseGamma, PointMass, ScalePrior, Values
 
 _NODES = 128

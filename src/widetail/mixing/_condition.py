@@ -4,12 +4,12 @@ from typing import Literal
 
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import double_precision
 from widetail.mixing._closed import closed_posterior
 from widetail.mixing._importance import importance_posterior
 from widetail.mixing._likelihoods import ScaledNoiseLikelihood, ScaleLikelihood
 from widetail.mixing._posterior import ScalePosterior
 from widetail.mixing._quadrature import quadrature_posterior
+from widetail.numerics import double_precision
 from widetail.priors import PointMass, ScalePrior
 
 Method = Literal["auto", "closed", "quadrature", "importance"]

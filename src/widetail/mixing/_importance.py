@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
-from widetail._arrays import is_traced, namespace
 from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor
 from widetail.mixing._pareto import pareto_k
 from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, where_they_exist
+from widetail.numerics import is_traced, namespace
 from widetail.priors import ScalePrior, Values
 
 _RELIABLE_PARETO_K = 0.7

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from widetail._arrays import is_traced, namespace
+from widetail.numerics import is_traced, namespace
 from widetail.priors import Values
 
 # Logarithms of the readout variance: a leading axis of points, then the batch.

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
-from widetail._arrays import double_precision, namespace
+from widetail.numerics import double_precision, namespace
 from widetail.priors import Numbers, Values
 
 

@@ -9,11 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
-from widetail._arrays import is_traced, namespace
-from widetail._integrate import Bounds, Integral, integrate
-from widetail._roots import increasing_root
 from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor, gaussian_log_peak
 from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, where_they_exist
+from widetail.numerics import Bounds, Integral, increasing_root, integrate, is_traced, namespace
 from widetail.priors import ScalePrior, Values
 
 # The log evidence changes by less than this when every second node is left out, or nodes are added.

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from widetail._validation import as_parameter, check_variance
+from widetail.checks import as_parameter, check_variance
 from widetail.nn._base import Leaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance
 from widetail.nn._signal import Signal

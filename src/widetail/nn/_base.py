@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from widetail._arrays import is_traced
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
+from widetail.numerics import is_traced
 
 Parametrisation = Literal["ntk", "standard"]
 Parameters = Any

@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from widetail._arrays import is_traced
 from widetail.nn._activation import Activation
 from widetail.nn._base import Layer, Leaf, cross_stage, rows_stage
 from widetail.nn._covariance import resolve
+from widetail.numerics import is_traced
 
 # Shorter runs are better unrolled: what XLA repeats then costs less than what a loop keeps in memory.
 SHORTEST_SCAN = 8

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from widetail._validation import as_parameter, check_variance, is_zero
+from widetail.checks import as_parameter, check_variance, is_zero
 from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._validation import check_number
+from widetail.checks import check_number
 from widetail.nn import _arc
 from widetail.nn._activation import Activation, norm_and_inverse
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from widetail._validation import as_parameter, check_number
+from widetail.checks import as_parameter, check_number
 from widetail.nn import _arc
 from widetail.nn._activation import Activation
 

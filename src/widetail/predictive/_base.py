@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import double_precision, is_traced, namespace
+from widetail.numerics import double_precision, is_traced, namespace
 from widetail.priors import Numbers, Values
 
 

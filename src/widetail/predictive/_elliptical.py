@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array
 
-from widetail._arrays import is_traced, namespace
+from widetail.numerics import is_traced, namespace
 from widetail.predictive._base import Predictive, points_index
 from widetail.predictive._matrix import LazyMatrix, missing_matrix
 from widetail.priors import Values

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from widetail._arrays import double_precision, is_traced, namespace
+from widetail.numerics import double_precision, is_traced, namespace
 
 Matrix = Float[Array | np.ndarray, "*nodes m m"]
 

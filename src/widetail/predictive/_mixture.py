@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from widetail._arrays import compiled_if_large, is_traced, namespace
-from widetail._roots import increasing_root
-from widetail._special import erf, log_ndtr, logsumexp, ndtri
+from widetail.numerics import compiled_if_large, increasing_root, is_traced, namespace
+from widetail.numerics.special import erf, log_ndtr, logsumexp, ndtri
 from widetail.predictive._base import Predictive, points_index
 from widetail.predictive._elliptical import as_double, squared_length
 from widetail.predictive._matrix import LazyMatrix

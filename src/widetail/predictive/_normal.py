@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from widetail._arrays import namespace
-from widetail._special import ndtr, ndtri
 from widetail.mixing import gaussian_log_factor
+from widetail.numerics import namespace
+from widetail.numerics.special import ndtr, ndtri
 from widetail.predictive._elliptical import Elliptical, as_double, checked_location
 from widetail.predictive._matrix import LazyMatrix
 from widetail.priors import Values

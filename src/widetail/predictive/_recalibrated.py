@@ -6,8 +6,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Array
 
-from widetail._arrays import namespace
-from widetail._roots import increasing_root
+from widetail.numerics import increasing_root, namespace
 from widetail.predictive._base import Predictive
 from widetail.predictive._elliptical import as_double
 from widetail.predictive._student_t import StudentT

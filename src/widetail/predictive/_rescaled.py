@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from widetail._arrays import is_traced, namespace
+from widetail.numerics import is_traced, namespace
 from widetail.predictive._base import Predictive
 from widetail.predictive._elliptical import as_double
 from widetail.priors import Values

@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from widetail._arrays import compiled_if_large, is_traced, namespace
-from widetail._roots import increasing_root
-from widetail._special import erf, ndtr, ndtri
 from widetail.mixing import ScalePosterior
+from widetail.numerics import compiled_if_large, increasing_root, is_traced, namespace
+from widetail.numerics.special import erf, ndtr, ndtri
 from widetail.predictive._elliptical import Elliptical, checked_location
 from widetail.predictive._matrix import LazyMatrix
 from widetail.priors import Values

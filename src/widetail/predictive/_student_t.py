@@ -8,10 +8,9 @@ import numpy as np
 import scipy.special
 from jaxtyping import Array
 
-from widetail._arrays import namespace
-from widetail._roots import increasing_root
-from widetail._special import betainc, betaln, ndtri
 from widetail.mixing import log_inverse_gamma_integral
+from widetail.numerics import increasing_root, namespace
+from widetail.numerics.special import betainc, betaln, ndtri
 from widetail.predictive._elliptical import Elliptical, as_double, checked_location
 from widetail.predictive._matrix import LazyMatrix
 from widetail.priors import Values

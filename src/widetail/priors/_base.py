@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import double_precision, is_traced, namespace
-from widetail._integrate import Bounds
+from widetail.numerics import Bounds, double_precision, is_traced, namespace
 from widetail.priors._parameters import Numbers, Values, show
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import scipy.special
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import is_traced, namespace
-from widetail._integrate import Bounds
-from widetail._special import betainc, betaln, gammainc, gammaincc, gammaln, sigmoid, softplus
+from widetail.numerics import Bounds, is_traced, namespace
+from widetail.numerics.special import betainc, betaln, gammainc, gammaincc, gammaln, sigmoid, softplus
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
 from widetail.priors._parameters import Parameter, Values, parameter

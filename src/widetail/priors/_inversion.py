@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from widetail._roots import increasing_root
+from widetail.numerics import increasing_root
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Values
 

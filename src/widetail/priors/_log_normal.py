@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import namespace
-from widetail._integrate import Bounds
-from widetail._special import ndtr, ndtri
+from widetail.numerics import Bounds, namespace
+from widetail.numerics.special import ndtr, ndtri
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from widetail._arrays import is_traced
+from widetail.numerics import is_traced
 
 # NumPy or JAX arrays. The type checker would want every operator twice, and is told less.
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import namespace
-from widetail._integrate import Bounds
+from widetail.numerics import Bounds, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail._arrays import double_precision, is_traced, namespace
-from widetail._integrate import Bounds, integrate
+from widetail.numerics import Bounds, double_precision, integrate, is_traced, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
 from widetail.priors._parameters import Values

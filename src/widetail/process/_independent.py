@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from widetail._blas import threads_for
 from widetail.kernels import Kernel
 from widetail.mixing import IndependentNoiseLikelihood, ScalePosterior, scale_posterior
+from widetail.numerics import threads_for
 from widetail.predictive import Normal, NormalMixture, Predictive
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel

@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 
-from widetail._validation import as_parameter, check_variance
+from widetail.checks import as_parameter, check_variance
 
 
 class ScaledNoise(eqx.Module):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail import nn
-from widetail._validation import check_variance
+from widetail.checks import check_variance
 from widetail.programs._derived import Reordered, SoftmaxEntry
 from widetail.programs._functions import complaint, recognise
 from widetail.programs._source import InputError, Place, ProgramError, here

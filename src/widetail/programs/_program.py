@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._arrays import is_traced
-from widetail._validation import as_parameter, check_variance
+from widetail.checks import as_parameter, check_variance
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn._base import Parametrisation
+from widetail.numerics import is_traced
 from widetail.programs._evaluation import Accuracy, Options, Side, make_side
 from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from widetail._fingerprint import fingerprint
-from widetail._progress import Progress
+from widetail.files import fingerprint
 from widetail.kernels import Kernel
 from widetail.learning._parameters import Parameters
 from widetail.priors import PointMass
 from widetail.process import ScaleMixture
+from widetail.progress import Progress
 from widetail.sparse._coordinates import coordinates_of, law_at, terms_at
 from widetail.sparse._draws import DRAWS, Nodes, draws_for, normal_table
 from widetail.sparse._epochs import Epochs

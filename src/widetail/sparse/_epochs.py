@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from widetail._progress import Progress, annotate, reporter
-from widetail.finite._checkpoint import read_checkpoint, write_checkpoint
+from widetail.files.checkpoints import read_checkpoint, write_checkpoint
 from widetail.finite._descent import DivergenceError
+from widetail.progress import Progress, annotate, reporter
 
 # (state, row numbers, steps before) to the next state and an estimate of the bound, in nats
 Step = Callable[[Any, np.ndarray, int], tuple[Any, Any]]

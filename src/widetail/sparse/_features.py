@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from widetail._fingerprint import fingerprint
-from widetail._progress import Progress, reporter
-from widetail.finite._checkpoint import read_checkpoint, write_checkpoint
+from widetail.files import fingerprint
+from widetail.files.checkpoints import read_checkpoint, write_checkpoint
 from widetail.kernels import Kernel
 from widetail.process._cholesky import CholeskyFactor
+from widetail.progress import Progress, reporter
 
 ROWS_AT_ONCE = 4096
 SECONDS_PER_NOTE = 20.0  # between two notes in a file of how many rows there are

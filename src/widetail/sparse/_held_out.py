@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from widetail._progress import Progress, reporter
+from widetail.progress import Progress, reporter
 from widetail.sparse._rows import Rows, log_score, log_scores
 from widetail.sparse._train import SparseFit, train
 from widetail.sparse._variational import Variational

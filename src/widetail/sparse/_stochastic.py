@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from widetail._fingerprint import fingerprint
-from widetail._progress import Progress
+from widetail.files import fingerprint
+from widetail.progress import Progress
 from widetail.sparse._draws import nodes_of
 from widetail.sparse._epochs import Epochs
 from widetail.sparse._leap import leap, length_of_leap

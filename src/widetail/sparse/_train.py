@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from widetail._fingerprint import fingerprint
-from widetail._progress import Progress, annotate, reporter
-from widetail.finite._checkpoint import read_checkpoint, write_checkpoint
+from widetail.files import fingerprint
+from widetail.files.checkpoints import read_checkpoint, write_checkpoint
+from widetail.progress import Progress, annotate, reporter
 from widetail.sparse._epochs import note_of
 from widetail.sparse._leap import leap, length_of_leap
 from widetail.sparse._learn import improved_likelihood

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from widetail._validation import as_parameter, check_variance
+from widetail.checks import as_parameter, check_variance
 from widetail.predictive import Predictive
 from widetail.sparse._latent import Latent
 from widetail.sparse.likelihoods._base import Likelihood

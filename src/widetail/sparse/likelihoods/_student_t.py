@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._validation import as_parameter, check_number, check_variance
+from widetail.checks import as_parameter, check_number, check_variance
 from widetail.predictive import Predictive
 from widetail.sparse._latent import Latent
 from widetail.sparse._observed import Observed

@@ -3,7 +3,7 @@
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from widetail._blas import FEW_OPERATIONS, threads_for
+from widetail.numerics import FEW_OPERATIONS, threads_for
 from widetail.process._cholesky import CholeskyFactor
 
 

@@ -11,7 +11,7 @@ import jax.scipy.special
 import numpy as np
 import scipy.special
 
-from widetail._arrays import namespace
+from widetail.numerics._arrays import namespace
 
 
 def _either(name: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from widetail._write import write_whole
+from widetail.files._write import write_whole
 
 VERSION = 1
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from widetail._arrays import namespace
+from widetail.numerics._arrays import namespace
 
 _MAX_STEPS = 120
 

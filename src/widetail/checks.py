@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from widetail._arrays import is_traced
+from widetail.numerics import is_traced
 
 
 def check_variance(name: str, value: Any, *, positive: bool = False, may_be_vector: bool = False) -> None:

@@ -11,7 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
 from widetail import kernels, nn, sparse
-from widetail._fingerprint import fingerprint
+from widetail.files import fingerprint
 
 
 def squared(factor):
@@ -85,7 +85,7 @@ FINGERPRINT = """
 import numpy as np
 from tests.cluster.clusters import slow_kernel
 from widetail import nn
-from widetail._fingerprint import fingerprint
+from widetail.files import fingerprint
 from widetail.process._adapter import as_kernel
 
 KERNELS = as_kernel(slow_kernel(0.1)), nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: np.sin(t) * 3))

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from widetail._arrays import is_traced, namespace
+from widetail.numerics._arrays import is_traced, namespace
 
 # Logarithm of a density on the line, up to a constant: (points, *batch) -> (points, *batch).
 Points = Float[Array | np.ndarray, "points *batch"]

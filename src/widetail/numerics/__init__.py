@@ -1,0 +1,12 @@
+"""Numbers without a subject: precision, special functions, integrals, roots, threads of BLAS."""
+
+from widetail.numerics._arrays import compiled_if_large as compiled_if_large
+from widetail.numerics._arrays import double_precision as double_precision
+from widetail.numerics._arrays import is_traced as is_traced
+from widetail.numerics._arrays import namespace as namespace
+from widetail.numerics._blas import FEW_OPERATIONS as FEW_OPERATIONS
+from widetail.numerics._blas import threads_for as threads_for
+from widetail.numerics._integrate import Bounds as Bounds
+from widetail.numerics._integrate import Integral as Integral
+from widetail.numerics._integrate import integrate as integrate
+from widetail.numerics._roots import increasing_root as increasing_root
