@@ -20,7 +20,8 @@ from widetail.estimators._tails import Tails
 from widetail.estimators._wide import WideEnsemble
 from widetail.estimators._wide_classifier import WideEnsembleClassifier
 from widetail.estimators._wide_regressor import WideEnsembleRegressor
-from widetail.files.checkpoints import from_named_leaves, named_leaves, write_whole
+from widetail.files import write_whole
+from widetail.files.checkpoints import from_named_leaves, named_leaves
 from widetail.finite import ScaledNetwork
 from widetail.kernels import from_config, to_config
 from widetail.nn import Layer
