@@ -30,10 +30,11 @@ test: $(READY)  ## all but the slow tests
 test-all: $(READY)  ## every test
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -q
 
-lint: $(READY)  ## formatting, lint, types
+lint: $(READY)  ## formatting, lint, types, order of the rooms
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
+	$(BIN)/lint-imports
 
 format: $(READY)  ## mend what ruff can mend
 	$(BIN)/ruff format .
