@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from widetail.nn import FiniteNetwork, Layer
-from widetail.nn._base import Parameters, Parametrisation
+from widetail.nn import FiniteNetwork, Layer, Parameters, Parametrisation
 from widetail.process._trained import Readout
 
 Scale = Any  # the readout variance of one network: a number

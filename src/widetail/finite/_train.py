@@ -21,8 +21,7 @@ from widetail.finite._descent import (
 )
 from widetail.finite._draws import NetworkDraws, check_count, check_inputs, draw_scales, split_key
 from widetail.finite._network import ScaledNetwork
-from widetail.nn import Layer
-from widetail.nn._base import Parametrisation
+from widetail.nn import Layer, Parametrisation
 from widetail.priors import ScalePrior
 from widetail.process._base import two_dimensional
 from widetail.process._targets import check_targets

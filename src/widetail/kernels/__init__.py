@@ -4,9 +4,13 @@ from widetail.kernels._base import Kernel as Kernel
 from widetail.kernels._config import from_config as from_config
 from widetail.kernels._config import to_config as to_config
 from widetail.kernels._cost import Cost as Cost
+from widetail.kernels._engine import evaluate as evaluate
+from widetail.kernels._inputs import check_get as check_get
+from widetail.kernels._inputs import check_inputs as check_inputs
 from widetail.kernels._memory import available_memory as available_memory
 from widetail.kernels._stationary import RBF as RBF
 from widetail.kernels._stationary import Matern as Matern
+from widetail.kernels._tiles import tile_rows as tile_rows
 from widetail.kernels._values import CrossFn as CrossFn
 from widetail.kernels._values import Get as Get
 from widetail.kernels._values import KernelValues as KernelValues

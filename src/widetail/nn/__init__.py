@@ -4,6 +4,10 @@ from widetail.nn._activation import Activation as Activation
 from widetail.nn._attention import SelfAttention as SelfAttention
 from widetail.nn._base import FiniteNetwork as FiniteNetwork
 from widetail.nn._base import Layer as Layer
+from widetail.nn._base import Parameters as Parameters
+from widetail.nn._base import Parametrisation as Parametrisation
+from widetail.nn._base import draw_weight as draw_weight
+from widetail.nn._base import scaled_weight as scaled_weight
 from widetail.nn._builders import cnn as cnn
 from widetail.nn._builders import mlp as mlp
 from widetail.nn._builders import resnet as resnet
@@ -20,6 +24,7 @@ from widetail.nn._pooling import Flatten as Flatten
 from widetail.nn._pooling import GlobalAvgPool as GlobalAvgPool
 from widetail.nn._pooling import SumPool as SumPool
 from widetail.nn._quadrature import Elementwise as Elementwise
+from widetail.nn._quadrature import HermiteActivation as HermiteActivation
 from widetail.nn._quadrature import Sigmoid as Sigmoid
 from widetail.nn._quadrature import Tanh as Tanh
 from widetail.nn._rectifiers import Abs as Abs

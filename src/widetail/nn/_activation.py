@@ -81,10 +81,3 @@ class Activation(Leaf):
 
     def apply(self, parameters, x, parametrisation, key):
         return self.function(x)
-
-
-def norm_and_inverse(variance: Values) -> tuple[Values, Values]:
-    """Square root and its reciprocal, both 0 with finite gradients where the variance is 0."""
-    is_positive = variance > 0
-    norm = jnp.sqrt(jnp.where(is_positive, variance, 1))
-    return jnp.where(is_positive, norm, 0), jnp.where(is_positive, 1 / norm, 0)

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from widetail.nn._activation import norm_and_inverse
+from widetail.gaussian import norm_and_inverse
 from widetail.nn._base import Leaf
 from widetail.nn._covariance import Covariance
 from widetail.nn._signal import Signal

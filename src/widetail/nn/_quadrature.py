@@ -1,18 +1,17 @@
 """Activations without a closed-form dual: any function, by its Hermite expansion."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from widetail.nn._activation import Activation, norm_and_inverse
+from widetail.gaussian import hermite_coefficients, hermite_rule, mehler_sum, norm_and_inverse
+from widetail.nn._activation import Activation
 
 
-class _HermiteDual(Activation):
+class HermiteActivation(Activation):
     r"""A dual through the coefficients $a_j(k) = E[\phi(\sqrt{k}\, u)\, h_j(u)]$ of normalised Hermite polynomials.
 
     For a pair with correlation $c$ the dual is $\sum_j a_j(k_{11})\, a_j(k_{22})\, c^j$ (Mehler's formula): one
@@ -26,24 +25,24 @@ class _HermiteDual(Activation):
 
     def statistics(self, variance):
         norm, inverse = norm_and_inverse(variance)
-        nodes, projection, weights = _rule(self.order, str(variance.dtype))
+        nodes, projection, weights = hermite_rule(self.order, str(variance.dtype))
         z = nodes.reshape(-1, *(1,) * variance.ndim) * norm
         values, slopes = jax.jvp(self.function, (z,), (jnp.ones_like(z),))
         return {
             "inverse": inverse,
-            "value": _coefficients(values, projection, weights),
-            "slope": _coefficients(slopes, projection, weights),
+            "value": hermite_coefficients(values, projection, weights),
+            "slope": hermite_coefficients(slopes, projection, weights),
         }
 
     def dual(self, k12, first, second):
         c = jnp.clip(k12 * (first["inverse"] * second["inverse"]), -1, 1)
-        return _power_series(c, first["value"], second["value"])
+        return mehler_sum(c, first["value"], second["value"])
 
     def dual_and_slope(self, k12, first, second):
         c = jnp.clip(k12 * (first["inverse"] * second["inverse"]), -1, 1)
         return (
-            _power_series(c, first["value"], second["value"]),
-            _power_series(c, first["slope"], second["slope"]),
+            mehler_sum(c, first["value"], second["value"]),
+            mehler_sum(c, first["slope"], second["slope"]),
         )
 
     def at_equal(self, variance):
@@ -51,44 +50,7 @@ class _HermiteDual(Activation):
         return jnp.sum(statistics["value"] ** 2, axis=0), jnp.sum(statistics["slope"] ** 2, axis=0)
 
 
-@functools.lru_cache
-def _rule(order: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes, the matrix that gives the coefficients of a function on them, and the plain weights.
-
-    The trapezoidal rule converges exponentially for a smooth function under a Gaussian weight, and takes
-    steep functions better than Gauss-Hermite with as many nodes.
-    """
-    nodes = np.linspace(-13, 13, max(4 * order, 128))
-    weights = np.exp(-0.5 * nodes**2)
-    weights /= weights.sum()
-    rows = [np.ones_like(nodes), nodes]
-    for j in range(1, order - 1):
-        rows.append((nodes * rows[j] - np.sqrt(j) * rows[j - 1]) / np.sqrt(j + 1))
-    projection = np.stack(rows[:order]) * weights
-    return nodes.astype(dtype), projection.astype(dtype), weights.astype(dtype)
-
-
-def _coefficients(values, projection, weights):
-    """Coefficients of the first `order` polynomials, and the remainders of the even and the odd part."""
-    found = jnp.tensordot(projection, values, 1)
-    reflected = values[::-1]
-    remainders = []
-    for parity, part in ((0, 0.5 * (values + reflected)), (1, 0.5 * (values - reflected))):
-        moment = jnp.tensordot(weights, part**2, 1)
-        missing = moment - jnp.sum(found[parity::2] ** 2, axis=0)
-        is_left = missing > 32 * jnp.finfo(values.dtype).eps * moment
-        remainders.append(jnp.where(is_left, jnp.sqrt(jnp.where(is_left, missing, 1)), 0))
-    return jnp.concatenate([found, jnp.stack(remainders)])
-
-
-def _power_series(c, first, second):
-    total = first[-1] * second[-1]
-    for j in reversed(range(first.shape[0] - 1)):
-        total = total * c + first[j] * second[j]
-    return total
-
-
-class Elementwise(_HermiteDual):
+class Elementwise(HermiteActivation):
     r"""Any function of every feature.
 
     Its dual is computed by quadrature, exactly for equal and for opposite inputs. In between, the largest errors over
@@ -140,7 +102,7 @@ class Elementwise(_HermiteDual):
         return y.astype(x.dtype)
 
 
-class Tanh(_HermiteDual):
+class Tanh(HermiteActivation):
     """The hyperbolic tangent, by quadrature; accuracy as in `Elementwise`."""
 
     order: int = eqx.field(static=True, default=64)
@@ -152,7 +114,7 @@ class Tanh(_HermiteDual):
         return jnp.tanh(x)
 
 
-class Sigmoid(_HermiteDual):
+class Sigmoid(HermiteActivation):
     """The logistic function 1 / (1 + exp(-x)), by quadrature; accuracy as in `Elementwise`."""
 
     order: int = eqx.field(static=True, default=64)

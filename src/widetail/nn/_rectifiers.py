@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.checks import check_number
-from widetail.nn import _arc
-from widetail.nn._activation import Activation, norm_and_inverse
+from widetail.gaussian import arc, norm_and_inverse
+from widetail.nn._activation import Activation
 
 
 class _PiecewiseLinear(Activation):
@@ -40,12 +40,12 @@ class _PiecewiseLinear(Activation):
 
     def dual(self, k12, first, second):
         (norm1, inverse1), (norm2, inverse2) = first, second
-        value = self._weight() * (norm1 * norm2) * _arc.ramp(k12 * (inverse1 * inverse2))
+        value = self._weight() * (norm1 * norm2) * arc.ramp(k12 * (inverse1 * inverse2))
         return value + self._below * k12 if self._below else value
 
     def dual_and_slope(self, k12, first, second):
         (_, inverse1), (_, inverse2) = first, second
-        slope = self._weight() * _arc.half_space(k12 * (inverse1 * inverse2)) + self._below
+        slope = self._weight() * arc.half_space(k12 * (inverse1 * inverse2)) + self._below
         return self.dual(k12, first, second), slope
 
     def at_equal(self, variance):
@@ -105,7 +105,7 @@ class Sign(Activation):
         return norm_and_inverse(variance)[1]
 
     def dual(self, k12, first, second):
-        return (2 / math.pi) * _arc.arcsin(_arc.snap(k12 * (first * second)))
+        return (2 / math.pi) * arc.arcsin(arc.snap(k12 * (first * second)))
 
     def dual_and_slope(self, k12, first, second):
         return self.dual(k12, first, second), jnp.zeros_like(k12)

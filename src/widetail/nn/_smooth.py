@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from widetail.checks import as_parameter, check_number
-from widetail.nn import _arc
+from widetail.gaussian import arc
 from widetail.nn._activation import Activation
 
 
@@ -24,13 +24,13 @@ class Erf(Activation):
         return math.sqrt(2) / jnp.sqrt(1 + 2 * variance)
 
     def dual(self, k12, first, second):
-        return (2 / math.pi) * _arc.arcsin(k12 * (first * second))
+        return (2 / math.pi) * arc.arcsin(k12 * (first * second))
 
     def dual_and_slope(self, k12, first, second):
         scale = first * second
         c = k12 * scale
         rest = _one_minus_square(c, 0.5 * first * first, 0.5 * second * second)
-        return (2 / math.pi) * _arc.arcsin(c), (2 / math.pi) * scale * _arc.inverse_sqrt(rest)
+        return (2 / math.pi) * arc.arcsin(c), (2 / math.pi) * scale * arc.inverse_sqrt(rest)
 
     def at_equal(self, variance):
         statistics = self.statistics(variance)
@@ -55,8 +55,8 @@ class Gelu(Activation):
         (k11, shrink1, root1), (k22, shrink2, root2) = first, second
         scale = root1 * root2
         c = k12 * scale
-        density = (1 / (2 * math.pi)) * scale * _arc.inverse_sqrt(_one_minus_square(c, shrink1, shrink2))
-        both_on = 0.25 + (1 / (2 * math.pi)) * _arc.arcsin(c)
+        density = (1 / (2 * math.pi)) * scale * arc.inverse_sqrt(_one_minus_square(c, shrink1, shrink2))
+        both_on = 0.25 + (1 / (2 * math.pi)) * arc.arcsin(c)
         return density * (k11 * k22 + k12 * k12 * (shrink1 + shrink2 - 1)) + k12 * both_on
 
     def dual_and_slope(self, k12, first, second):
@@ -67,8 +67,8 @@ class Gelu(Activation):
         scale = root1 * root2
         c = k12 * scale
         rest = _one_minus_square(c, shrink1, shrink2)
-        density = (1 / (2 * math.pi)) * scale * _arc.inverse_sqrt(rest)
-        both_on = 0.25 + (1 / (2 * math.pi)) * _arc.arcsin(c)
+        density = (1 / (2 * math.pi)) * scale * arc.inverse_sqrt(rest)
+        both_on = 0.25 + (1 / (2 * math.pi)) * arc.arcsin(c)
         shrinks, least = shrink1 + shrink2, 1 + k11 + k22
         whole = rest * ((1 + k11) * (1 + k22))
         bracket = 2 * shrinks - (1 + k22 * shrink1 + k11 * shrink2 + (whole - least) * shrinks) / whole

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from widetail.nn._base import Parametrisation, draw_weight, scaled_weight
+from widetail.nn import Parametrisation, draw_weight, scaled_weight
 from widetail.programs._functions import apply_function
 from widetail.programs._statements import (
     Average,

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from widetail import nn
-from widetail.nn._activation import norm_and_inverse
-from widetail.nn._quadrature import _coefficients, _HermiteDual, _power_series, _rule
+from widetail.gaussian import hermite_coefficients, hermite_rule, mehler_sum, norm_and_inverse
 from widetail.programs._expressions import Expression, evaluate
 
 # Terms of a sum, all arrays: (numbers, factors per row of side 1, factors per row of side 2, block or None for one).
@@ -104,7 +103,7 @@ def _align(cross: bool, first: Any, second: Any) -> tuple[Any, Any]:
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def dual(activation: nn.Activation, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
     """E[phi(z) phi(z')] by the activation's own formula."""
-    if isinstance(activation, _HermiteDual):
+    if isinstance(activation, nn.HermiteActivation):
         return mehler(True, cross, terms, first, second)
     first, second = _align(cross, first, second)
     return activation.dual(_like_statistics(add_up(cross, terms), first, second), first, second)
@@ -168,11 +167,11 @@ def hermite(expression: Expression, slope: bool, order: int, mean: Any, variance
     With `slope`, those of its derivative.
     """
     norm, inverse = norm_and_inverse(variance)
-    nodes, projection, weights = _rule(order, str(variance.dtype))
+    nodes, projection, weights = hermite_rule(order, str(variance.dtype))
     z = nodes.reshape(-1, 1) * norm + (0 if mean is None else mean)
     values = _slopes(expression, (z,), scalars)[0] if slope else evaluate(expression, (z,), scalars, z)
     values = jnp.broadcast_to(values, z.shape)
-    return {"inverse": inverse, "value": _coefficients(values, projection, weights)}
+    return {"inverse": inverse, "value": hermite_coefficients(values, projection, weights)}
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -195,11 +194,11 @@ def power_series(c: Any, first: Any, second: Any) -> Float[Array, "..."]:
     Its derivative is a loop of its own. Differentiated term by term and compiled into one function with what comes
     before and after, every term would recompute the ones before it, and those of earlier steps of a program.
     """
-    return _power_series(c, first, second)
+    return mehler_sum(c, first, second)
 
 
 def _series_forward(c: Any, first: Any, second: Any) -> Any:
-    return _power_series(c, first, second), (c, first, second)
+    return mehler_sum(c, first, second), (c, first, second)
 
 
 def _series_backward(kept: Any, g: Any) -> Any:

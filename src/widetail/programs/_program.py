@@ -15,7 +15,7 @@ import numpy as np
 
 from widetail.checks import as_parameter, check_variance
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
-from widetail.nn._base import Parametrisation
+from widetail.nn import Parametrisation
 from widetail.numerics import is_traced
 from widetail.programs._evaluation import Accuracy, Options, Side, make_side
 from widetail.programs._expressions import Decomposition

@@ -9,7 +9,7 @@ independent of the body. Averages over the width contribute nothing: their gradi
 
 from typing import Any
 
-from widetail.nn._quadrature import _HermiteDual
+from widetail import nn
 from widetail.programs import _integrals as integrals
 from widetail.programs._expressions import Atom, Part
 from widetail.programs._functions import piecewise_linear
@@ -92,7 +92,7 @@ class TangentLimit(Limit):
         if centred and activation1 is not None and activation1 == activation2:
             if self.same and atom1.key == atom2.key:
                 return integrals.dual_at_equal(activation1, True, (yield self.variance(0, atom1.gaussians[0])))
-            if not isinstance(activation1, _HermiteDual):
+            if not isinstance(activation1, nn.HermiteActivation):
                 first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
                 return integrals.dual_slope(activation1, cross, k, first, second)
         forms = piecewise_linear(activation1), piecewise_linear(activation2)

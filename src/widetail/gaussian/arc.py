@@ -3,7 +3,7 @@ r"""Arc functions of a correlation, as polynomials that vectorise.
 A library arc cosine runs at some 35 million elements a second on one core; a polynomial inside a fused
 loop runs several times faster and is as accurate. The coefficients interpolate, at Chebyshev nodes and in
 60-digit arithmetic, the smooth factor that is left once the square-root singularity is taken out.
-`tests/nn/test_arc.py` holds them against mpmath.
+`tests/gaussian/test_arc.py` holds them against mpmath.
 """
 
 import math

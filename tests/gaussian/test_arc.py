@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from widetail.nn import _arc
+from widetail.gaussian import arc
 
 mpmath.mp.dps = 50
 
@@ -41,7 +41,7 @@ def evaluate(fn, c):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_relative_error(name, dtype):
     c = correlations(dtype)
-    found = evaluate(getattr(_arc, name), c)
+    found = evaluate(getattr(arc, name), c)
     assert found.dtype == dtype
     exact = [FUNCTIONS[name](mpmath.mpf(float(v))) for v in c]
     units = [
@@ -54,29 +54,29 @@ def test_relative_error(name, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_exact_at_the_ends(dtype):
     ends = np.array([-1, 0, 1], dtype)
-    np.testing.assert_array_equal(evaluate(_arc.half_space, ends)[[0, 2]], np.array([0, 1], dtype))
-    np.testing.assert_array_equal(evaluate(_arc.ramp, ends)[[0, 2]], np.array([0, 1], dtype))
-    np.testing.assert_allclose(evaluate(_arc.arcsin, ends), np.arcsin(ends), rtol=np.finfo(dtype).eps)
+    np.testing.assert_array_equal(evaluate(arc.half_space, ends)[[0, 2]], np.array([0, 1], dtype))
+    np.testing.assert_array_equal(evaluate(arc.ramp, ends)[[0, 2]], np.array([0, 1], dtype))
+    np.testing.assert_allclose(evaluate(arc.arcsin, ends), np.arcsin(ends), rtol=np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_correlation_that_rounding_has_pushed_over_the_end(name):
     over = np.array([-1 - 1e-15, 1 + 1e-15])
-    np.testing.assert_array_equal(evaluate(getattr(_arc, name), over), evaluate(getattr(_arc, name), np.sign(over)))
+    np.testing.assert_array_equal(evaluate(getattr(arc, name), over), evaluate(getattr(arc, name), np.sign(over)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_correlations_of_equal_inputs_are_taken_for_one(dtype):
     eps = np.finfo(dtype).eps
     rounded = np.array([1 - 4 * eps, -1 + 4 * eps], dtype)
-    np.testing.assert_array_equal(evaluate(_arc.half_space, rounded), np.array([1, 0], dtype))
-    np.testing.assert_array_equal(evaluate(_arc.ramp, rounded), np.array([1, 0], dtype))
+    np.testing.assert_array_equal(evaluate(arc.half_space, rounded), np.array([1, 0], dtype))
+    np.testing.assert_array_equal(evaluate(arc.ramp, rounded), np.array([1, 0], dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_are_right_inside_and_finite_at_the_ends(name, dtype):
-    fn = getattr(_arc, name)
+    fn = getattr(arc, name)
     inside = np.linspace(-0.99, 0.99, 41).astype(dtype)
     exact = [float(mpmath.diff(FUNCTIONS[name], mpmath.mpf(float(c)))) for c in inside]
     np.testing.assert_allclose(evaluate(jax.vmap(jax.grad(fn)), inside), exact, rtol=8 * np.finfo(dtype).eps)
@@ -93,7 +93,7 @@ def test_derivatives_are_right_inside_and_finite_at_the_ends(name, dtype):
 def test_inverse_square_root(dtype):
     x = np.logspace(-30, 30, 400).astype(dtype)
     exact = np.array([float(1 / mpmath.sqrt(mpmath.mpf(float(v)))) for v in x])
-    np.testing.assert_allclose(evaluate(_arc.inverse_sqrt, x), exact, rtol=4 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(evaluate(arc.inverse_sqrt, x), exact, rtol=4 * np.finfo(dtype).eps)
     some = np.logspace(-6, 6, 30).astype(dtype)
-    derivative = evaluate(jax.vmap(jax.grad(_arc.inverse_sqrt)), some)
+    derivative = evaluate(jax.vmap(jax.grad(arc.inverse_sqrt)), some)
     np.testing.assert_allclose(derivative, -0.5 * some.astype(float) ** -1.5, rtol=40 * np.finfo(dtype).eps)
