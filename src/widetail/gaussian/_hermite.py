@@ -38,7 +38,7 @@ def hermite_rule(order: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.nda
 
 def hermite_coefficients(
     values: Float[Array, "m ..."], projection: np.ndarray, weights: np.ndarray
-) -> Float[Array, "order+2 ..."]:
+) -> Float[Array, "terms ..."]:
     """Coefficients of the first `order` polynomials, and the remainders of the even and the odd part.
 
     What a truncated series leaves out is known at correlations 1 and -1, from the second moments of the even and the
@@ -57,7 +57,7 @@ def hermite_coefficients(
 
 
 def mehler_sum(
-    c: Float[Array, "..."], first: Float[Array, "order ..."], second: Float[Array, "order ..."]
+    c: Float[Array, "..."], first: Float[Array, "terms ..."], second: Float[Array, "terms ..."]
 ) -> Float[Array, "..."]:
     """The sum of `first[j] * second[j] * c**j`: the expectation of a product, from both sides' coefficients."""
     total = first[-1] * second[-1]
