@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.cli.conftest import NET, write_csv
 
 import widetail as wt
+from tests.cli.conftest import NET, write_csv
 
 
 def columns_of(text):

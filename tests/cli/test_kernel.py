@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import zarr
 from numpy.testing import assert_allclose
-from tests.cli.conftest import NET, write_csv
 
 import widetail as wt
+from tests.cli.conftest import NET, write_csv
 from widetail.cli import _kernel
 from widetail.distributed._store import TileStore
 from widetail.distributed._work import KernelJob

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+
 from tests.cli.conftest import NET, write_csv
 
 WIDETAIL = [sys.executable, "-m", "widetail"]

@@ -3,8 +3,8 @@
 import sys
 
 import pytest
-from tests.experiments import toy
 
+from tests.experiments import toy
 from widetail.experiments._store import Store
 
 

@@ -5,6 +5,7 @@ import re
 import matplotlib
 import numpy as np
 import pytest
+
 from tests.documentation.pages import ROOT, blocks, run_page
 
 matplotlib.use("Agg")

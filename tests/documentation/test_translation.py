@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tests.documentation.references import HERE, data, rows
 
 import widetail as wt
+from tests.documentation.references import HERE, data, rows
 from widetail import nn
 
 EXPECTED = json.loads((HERE / "neural_tangents.json").read_text())

@@ -5,9 +5,9 @@ import struct
 
 import numpy as np
 import pytest
-from tests.estimators.saved_models import FOLDER, answers, models
 
 import widetail as wt
+from tests.estimators.saved_models import FOLDER, answers, models
 
 NAMES = sorted(models())
 

@@ -9,13 +9,14 @@ import scipy.stats
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from tests.scikit_learn_checks import checks_of
 
 import widetail as wt
 from widetail import nn
 from widetail.estimators import _wide_regressor
 from widetail.estimators._wide import default_network
 from widetail.finite import DivergenceError
+
+from .scikit_learn_checks import checks_of
 
 QUICK = {"net": nn.mlp(1, "relu"), "members": 2, "width": 16, "max_epochs": 60, "batch_size": 64, "learning_rate": 0.05}
 

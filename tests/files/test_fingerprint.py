@@ -83,7 +83,7 @@ own = Own()
 
 FINGERPRINT = """
 import numpy as np
-from tests.cluster.clusters import slow_kernel
+from tests.distributed.clusters import slow_kernel
 from widetail import nn
 from widetail.files import fingerprint
 from widetail.process._adapter import as_kernel

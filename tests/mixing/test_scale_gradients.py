@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scale_families import OWN_FAMILIES
+from tests.priors.families import OWN_FAMILIES
 from widetail import mixing, priors
 
 

@@ -9,7 +9,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scale_families import FAMILIES, OWN_FAMILIES, brute_force_log_integral
+from tests.priors.families import FAMILIES, OWN_FAMILIES, brute_force_log_integral
 from widetail import mixing, priors
 
 SIZES = [1, 10, 1000, 100_000]

@@ -12,11 +12,6 @@ from widetail.kernels import KernelValues
 
 from .zoo import named
 
-# Tests spend their time in the compiler, not in what it makes.
-quick_jit = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-)
-
 
 @functools.cache
 def in_tiles(name) -> KernelValues:
@@ -43,7 +38,7 @@ def in_one_piece(name) -> Traced:
     weights = loss_weights(len(x))
     parameters, rest = eqx.partition(case.net, eqx.is_inexact_array_like)
 
-    @quick_jit
+    @jax.jit
     def evaluate(parameters, x):
         def loss(parameters, x):
             k = eqx.combine(parameters, rest).kernel(x)

@@ -4,7 +4,6 @@ The cases run in one process of their own, as users would run them: here, type a
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -156,7 +155,6 @@ def answers():
     process = subprocess.run(
         [sys.executable, "-c", SET_UP + RUN],
         input=json.dumps([*CASES, *ACCEPTED]),
-        env=os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"},
         capture_output=True,
         text=True,
         check=False,

@@ -8,7 +8,6 @@ import pytest
 
 from widetail import nn
 
-from .evaluations import quick_jit
 from .zoo import COMPOSITIONS, named, over
 
 
@@ -38,7 +37,7 @@ def test_parametrisations_are_one_function_of_the_same_key(name, key):
     outputs = []
     for parametrisation in ("ntk", "standard"):
         network = case.net.at_width(9, parametrisation=parametrisation)
-        outputs.append(quick_jit(lambda x, f=network: f.apply(f.init(key, case.shape), x))(x))
+        outputs.append(jax.jit(lambda x, f=network: f.apply(f.init(key, case.shape), x))(x))
     np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-5)
 
 
@@ -62,7 +61,7 @@ def test_trains_with_optax(parametrisation, inputs, key):
     parameters = network.init(key, inputs.shape[1:])
     optimiser = optax.adam(1e-2)
 
-    @quick_jit
+    @jax.jit
     def step(parameters, state):
         loss, gradient = jax.value_and_grad(lambda p: jnp.mean((network.apply(p, inputs) - targets) ** 2))(parameters)
         updates, state = optimiser.update(gradient, state, parameters)
@@ -83,7 +82,7 @@ def test_vmap_over_networks_and_gradient_in_a_hyperparameter(inputs, key):
         parameters = jax.vmap(lambda k: network.init(k, (3,)))(jax.random.split(key, 10))
         return jnp.mean(jax.vmap(lambda p: network.apply(p, inputs))(parameters) ** 2)
 
-    assert float(quick_jit(jax.grad(second_moment))(1.5)) > 0
+    assert float(jax.jit(jax.grad(second_moment))(1.5)) > 0
 
 
 def test_dropout_needs_a_key(inputs, key):

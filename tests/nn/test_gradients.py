@@ -8,7 +8,7 @@ import pytest
 
 from widetail import nn
 
-from .evaluations import in_one_piece, loss_weights, quick_jit
+from .evaluations import in_one_piece, loss_weights
 from .zoo import EVERY, named, over
 
 
@@ -68,23 +68,23 @@ def total_nngp(weight_var, x):
 
 def test_second_derivatives(x):
     with jax.enable_x64(True):
-        first = quick_jit(jax.grad(total_nngp))
-        second = quick_jit(jax.hessian(total_nngp))(1.3, x)
+        first = jax.jit(jax.grad(total_nngp))
+        second = jax.jit(jax.hessian(total_nngp))(1.3, x)
         difference = (first(1.3 + 1e-5, x) - first(1.3 - 1e-5, x)) / 2e-5
     np.testing.assert_allclose(second, difference, rtol=1e-7)
 
 
 def test_forward_mode_equals_reverse_mode(x):
     with jax.enable_x64(True):
-        _, forward = quick_jit(lambda w, x: jax.jvp(lambda w: total_nngp(w, x), (w,), (1.0,)))(1.3, x)
-        reverse = quick_jit(jax.grad(total_nngp))(1.3, x)
+        _, forward = jax.jit(lambda w, x: jax.jvp(lambda w: total_nngp(w, x), (w,), (1.0,)))(1.3, x)
+        reverse = jax.jit(jax.grad(total_nngp))(1.3, x)
     np.testing.assert_allclose(forward, reverse, rtol=1e-12)
 
 
 def test_vmap_over_a_variance(x):
     variances = np.array([0.5, 1.0, 2.0])
     with jax.enable_x64(True):
-        many = quick_jit(jax.vmap(lambda w, x: relu_erf(w).kernel(x), in_axes=(0, None)))(variances, x)
+        many = jax.jit(jax.vmap(lambda w, x: relu_erf(w).kernel(x), in_axes=(0, None)))(variances, x)
     for i, weight_var in enumerate(variances):
         one = relu_erf(float(weight_var)).kernel(x)
         np.testing.assert_allclose(many.nngp[i], one.nngp, atol=1e-7)
@@ -94,7 +94,7 @@ def test_vmap_over_a_variance(x):
 def test_vmap_over_data_sets():
     x = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
     net = relu_erf(1.1)
-    many = quick_jit(jax.vmap(net.kernel))(x)
+    many = jax.jit(jax.vmap(net.kernel))(x)
     for i in range(2):
         np.testing.assert_allclose(many.nngp[i], net.kernel(x[i]).nngp, rtol=1e-5)
 
@@ -102,6 +102,6 @@ def test_vmap_over_data_sets():
 def test_without_the_x64_flag_a_transformation_is_in_single_precision(x):
     """The flag decides inside a transformation, quietly, also for one variance per feature."""
     total = jax.grad(lambda w: jnp.sum(nn.Sequential(nn.Dense(w), nn.Relu()).kernel(x).nngp))
-    gradient = quick_jit(total)(jnp.ones(3))
+    gradient = jax.jit(total)(jnp.ones(3))
     assert gradient.dtype == jnp.float32
     assert np.all(np.isfinite(gradient))

@@ -13,7 +13,6 @@ import pytest
 
 from widetail import nn
 
-from .evaluations import quick_jit
 from .zoo import ACTIVATIONS, COMPOSITIONS, IMAGE, SEQUENCE, Case, over
 
 STANDARD_ERRORS = 5
@@ -48,7 +47,7 @@ def sample_kernels(network, keys, x):
         flat = jnp.concatenate([leaf.reshape(len(x), -1) for leaf in jax.tree.leaves(jacobian)], axis=1)
         return features @ features.T / features.shape[1], flat @ flat.T
 
-    return quick_jit(lambda keys: jax.lax.map(one, keys, batch_size=32))(keys)
+    return jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=32))(keys)
 
 
 def check(case, width, networks):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from scale_families import FAMILIES, OWN_FAMILIES, brute_force_log_integral
 from widetail import priors
+
+from .families import FAMILIES, OWN_FAMILIES, brute_force_log_integral
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
 every_own_family = pytest.mark.parametrize("name", OWN_FAMILIES)

@@ -8,9 +8,9 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
-from tests.scikit_learn_checks import checks_of
 
 import widetail as wt
+from tests.estimators.scikit_learn_checks import checks_of
 from widetail import nn, programs, sparse
 
 QUICK = {"net": nn.mlp(1, "erf"), "inducing": 12, "learn": False, "max_iterations": 12}

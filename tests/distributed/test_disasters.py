@@ -12,8 +12,8 @@ import dask
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.cluster.clusters import dense, local_client, separate_cluster, slow_kernel
 
+from tests.distributed.clusters import dense, local_client, separate_cluster, slow_kernel
 from widetail import distributed as wd
 
 pytestmark = [
@@ -98,7 +98,7 @@ RUN = textwrap.dedent(
     """
     import sys
     import numpy as np
-    from tests.cluster.clusters import local_client, slow_kernel
+    from tests.distributed.clusters import local_client, slow_kernel
     from widetail import distributed as wd
 
     if __name__ == "__main__":

@@ -12,9 +12,9 @@ import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
-from tests.cluster.clusters import dense, local_client, slow_kernel
 
 import widetail as wt
+from tests.distributed.clusters import dense, local_client, slow_kernel
 from widetail import distributed as wd
 from widetail import nn
 from widetail.cli import main
