@@ -20,7 +20,7 @@ from widetail import nn
 from widetail.cli import main
 from widetail.distributed import _conjugate, _factor, _gram
 from widetail.distributed._places import Place
-from widetail.process._cholesky import CholeskyFactor
+from widetail.numerics import CholeskyFactor
 
 NET = nn.mlp(1, "relu")
 SLOW = pytest.mark.slow

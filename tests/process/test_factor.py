@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import widetail as wt
-from widetail.process._cholesky import CholeskyFactor
+from widetail.numerics import CholeskyFactor
 
 
 def random_positive(n, seed=0):

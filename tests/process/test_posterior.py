@@ -171,7 +171,7 @@ def test_a_kernel_of_another_library(problem):
 
 
 def test_one_factorisation_serves_everything(problem, monkeypatch):
-    from widetail.process._cholesky import CholeskyFactor
+    from widetail.numerics import CholeskyFactor
 
     calls = []
     original = CholeskyFactor.of.__func__

@@ -169,7 +169,7 @@ def cholesky(
         >>> bool(np.isclose(L.log_det, np.linalg.slogdet(np.asarray(K) + np.eye(3))[1]))
         True
     """
-    from widetail.process._cholesky import JITTERS
+    from widetail.numerics import JITTERS
 
     check_client(client)
     if not isinstance(matrix, Gram):

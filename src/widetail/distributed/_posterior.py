@@ -35,8 +35,7 @@ def condition_on_cluster(
     inference: Any,
     x: Any,
     y: np.ndarray,
-    noise_weights: np.ndarray | None,
-    counts: np.ndarray | None,
+    rows: RowNoise,
     kind: type[Posterior],
     client: Any,
     store: str | Path | None,
@@ -47,7 +46,6 @@ def condition_on_cluster(
     if not (solver is None or isinstance(solver, ConjugateGradients)):
         raise ValueError(f"solver must be None or wt.distributed.ConjugateGradients(...); got {solver!r}.")
     folder = _folder(store)
-    rows = RowNoise.of(len(y), noise_weights, counts)
     matrix = gram(kernel, x, client, folder.inside("K.zarr").location)
     if kind is IndependentPosterior:
         if solver is not None:
@@ -119,7 +117,7 @@ class ClusterPosterior(ScaledPosterior):
         rows = self.rows.and_then(more)
         joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
         targets = np.concatenate([self.y, y])
-        arguments = (self.kernel, self.prior, self.noise, self.inference, joined, targets, rows.single, rows.counts)
+        arguments = (self.kernel, self.prior, self.noise, self.inference, joined, targets, rows)
         updated = condition_on_cluster(*arguments, ScaledPosterior, self.crosses.client, None, self.solver)
         assert isinstance(updated, ClusterPosterior)
         return updated

@@ -11,13 +11,11 @@ from widetail.estimators._architecture import default_networks
 from widetail.estimators._inputs import per_feature
 from widetail.estimators._scaling import Scaling
 from widetail.kernels import available_memory
-from widetail.learning import Choice, EvidenceFit, choose, fit_evidence
+from widetail.learning import Choice, EvidenceFit, Learned, learn
 from widetail.priors import InverseGamma
 from widetail.process import IndependentNoise, Posterior, ScaledNoise, ScaleMixture
 
 NoiseKind = Literal["scaled", "independent"]
-
-FEWEST_ROWS_TO_LEARN_FROM = 10
 
 
 class ExactEstimator(BaseEstimator):
@@ -87,21 +85,23 @@ class ExactEstimator(BaseEstimator):
         self.x_scaling_ = self._scaling(x, counts)
         x = self.x_scaling_.apply(x)
         processes = self._processes(x.shape[1])
-        name, process = next(iter(processes.items()))
-        self.choice_, self.evidence_fit_ = None, None
-        if self.learn and np.sum(counts) >= FEWEST_ROWS_TO_LEARN_FROM:
-            options = {"seed": int(self.random_state), "counts": counts, "progress": bool(self.verbose)}
-            if len(processes) > 1:
-                # a rough fit tells architectures apart; only the best is worth the last digits
-                rough = {"max_iterations": min(self.max_iterations, 25), "tolerance": 1e-4}
-                self.choice_ = choose(processes, x, y, subset=self.choose_rows, **rough, **options)
-                name, process = self.choice_.name, self.choice_.fit.process
-            options["max_iterations"] = self.max_iterations
-            self.evidence_fit_ = fit_evidence(process, x, y, subset=self.learn_rows, **options)
-            process = self.evidence_fit_.process
-        self.architecture_ = name
-        self.process_ = process
-        self.posterior_ = process.posterior(x, y, counts=None if np.all(counts == 1) else counts)
+        if self.learn:
+            learned = learn(
+                processes,
+                x,
+                y,
+                counts=counts,
+                choose_rows=self.choose_rows,
+                learn_rows=self.learn_rows,
+                max_iterations=self.max_iterations,
+                seed=int(self.random_state),
+                progress=bool(self.verbose),
+            )
+        else:
+            learned = Learned.as_given(processes)
+        self.choice_, self.evidence_fit_ = learned.choice, learned.fit
+        self.architecture_, self.process_ = learned.name, learned.process
+        self.posterior_ = learned.process.posterior(x, y, counts=counts)
 
     def _inputs(self, x: Any, y: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Training data, checked: a table, or with a network of the user's own, sequences or images."""

@@ -9,8 +9,7 @@ import scipy.optimize
 
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters, Part
-from widetail.process import ScaleMixture
-from widetail.process._targets import check_counts, check_noise_weights, check_targets
+from widetail.process import RowNoise, ScaleMixture, check_counts, check_noise_weights, check_targets
 from widetail.progress import Progress, reporter
 
 
@@ -112,13 +111,12 @@ def fit_evidence(
     began = time.monotonic()
     x = x if hasattr(x, "dtype") else np.asarray(x)
     y = check_targets(x, y)
-    of_rows = {"noise_weights": check_noise_weights(noise_weights, len(y)), "counts": check_counts(counts, len(y))}
+    of_rows = RowNoise.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
     rng = np.random.default_rng(seed)
     if subset is not None and subset < len(y):
         rows = np.sort(rng.choice(len(y), subset, replace=False))
-        x, y = x[rows], y[rows]
-        of_rows = {name: None if values is None else values[rows] for name, values in of_rows.items()}
-    observations = len(y) if of_rows["counts"] is None else float(np.sum(of_rows["counts"]))
+        x, y, of_rows = x[rows], y[rows], of_rows[rows]
+    observations = of_rows.observations
     parameters = Parameters(process, learn)
     start = parameters.start()
     bounds = parameters.bounds()
@@ -132,7 +130,7 @@ def fit_evidence(
         evaluations += 1
         report(min(evaluations, most - 1), most)
         try:
-            value, gradient = evidence_and_gradient(parameters, vector, x, y, **of_rows)
+            value, gradient = evidence_and_gradient(parameters, vector, x, y, of_rows)
         except np.linalg.LinAlgError:
             return LARGE, np.zeros_like(vector)
         return -value / observations, -gradient / observations

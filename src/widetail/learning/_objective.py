@@ -8,21 +8,21 @@ import numpy as np
 from widetail.kernels import Kernel, KernelValues
 from widetail.learning._parameters import Parameters
 from widetail.mixing import scale_posterior
-from widetail.process import IndependentPosterior, ScaledPosterior, ScaleMixture
+from widetail.process import IndependentPosterior, RowNoise, ScaledPosterior, ScaleMixture
 
 ROWS_PER_BLOCK = 512
 
 
 def evidence_and_gradient(
-    parameters: Parameters, vector: np.ndarray, x: Any, y: np.ndarray, **rows: Any
+    parameters: Parameters, vector: np.ndarray, x: Any, y: np.ndarray, rows: RowNoise
 ) -> tuple[float, np.ndarray]:
     """Log evidence at the logs of the parameters, and its derivatives in them.
 
     The cotangent of the kernel matrix is formed once and pulled back tile by tile: memory stays at the factor
-    and a small workspace, whatever the depth. `rows` are the arguments of `ScaleMixture.posterior` per row.
+    and a small workspace, whatever the depth. Targets and rows have been checked: here they would be at every step.
     """
     process = parameters.process(vector)
-    posterior = process.posterior(x, y, **rows)
+    posterior = process.condition(x, y, rows)
     if isinstance(posterior, ScaledPosterior):
         cotangent, noise = _scaled_cotangent(posterior)
     else:

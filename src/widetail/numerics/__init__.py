@@ -1,4 +1,4 @@
-"""Numbers without a subject: precision, special functions, integrals, roots, threads of BLAS."""
+"""Numbers without a subject: precision, special functions, integrals, roots, factors, threads of BLAS."""
 
 from widetail.numerics._arrays import compiled_if_large as compiled_if_large
 from widetail.numerics._arrays import double_precision as double_precision
@@ -6,6 +6,8 @@ from widetail.numerics._arrays import is_traced as is_traced
 from widetail.numerics._arrays import namespace as namespace
 from widetail.numerics._blas import FEW_OPERATIONS as FEW_OPERATIONS
 from widetail.numerics._blas import threads_for as threads_for
+from widetail.numerics._cholesky import JITTERS as JITTERS
+from widetail.numerics._cholesky import CholeskyFactor as CholeskyFactor
 from widetail.numerics._integrate import Bounds as Bounds
 from widetail.numerics._integrate import Integral as Integral
 from widetail.numerics._integrate import integrate as integrate

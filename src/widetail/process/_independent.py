@@ -47,12 +47,10 @@ class IndependentPosterior(Posterior):
         inference: Inference,
         x: Any,
         y: np.ndarray,
-        noise_weights: np.ndarray | None,
-        counts: np.ndarray | None = None,
+        rows: RowNoise,
     ) -> "IndependentPosterior":
         """Diagonalise the kernel and condition the scale on the targets."""
         matrix = as_double(kernel.kernel(x, get="nngp").nngp)
-        rows = RowNoise.of(len(y), noise_weights, counts)
         return cls._from_matrix(kernel, prior, noise, inference, x, y, rows, matrix)
 
     @classmethod

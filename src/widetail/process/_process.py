@@ -17,7 +17,7 @@ from widetail.process._independent import IndependentPosterior
 from widetail.process._noise import IndependentNoise, Noise, ScaledNoise
 from widetail.process._options import Inference, ScaleSharing
 from widetail.process._scaled import ScaledPosterior
-from widetail.process._targets import check_counts, check_noise_weights, check_targets
+from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
 from widetail.process._trained import Layers, Readout, TrainedLimit
 
 
@@ -120,23 +120,46 @@ class ScaleMixture(eqx.Module):
             solver: with `client`, None for an exact factorisation, or `wt.distributed.ConjugateGradients(...)`.
         """
         y = check_targets(x, y)
-        rows = check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y))
-        is_scaled = isinstance(self.noise, ScaledNoise)
-        # A predictive with a location per node takes the nodes as they are, out into its tails: they must be denser.
-        options = {"nodes": nodes if is_scaled else 2 * nodes, "draws": draws, "key": key}
-        inference = Inference(method, self.scale_sharing, options)
-        kind = ScaledPosterior if is_scaled else IndependentPosterior
-        noise = float(self.noise.variance)
+        rows = RowNoise.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
+        inference = self._inference(method, nodes, draws=draws, key=key)
         if client is not None:
             # the one look downwards: a room that builds on this one, and is needed only where there is a cluster
             from widetail.distributed._posterior import condition_on_cluster
 
             return condition_on_cluster(
-                self.kernel, self.prior_scale, noise, inference, _as_rows(x), y, *rows, kind, client, store, solver
+                self.kernel,
+                self.prior_scale,
+                float(self.noise.variance),
+                inference,
+                _as_rows(x),
+                y,
+                rows,
+                ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior,
+                client,
+                store,
+                solver,
             )
         if store is not None or solver is not None:
             raise ValueError("store and solver are for a cluster: pass client=dask.distributed.Client(...) too.")
-        return kind.condition(self.kernel, self.prior_scale, noise, inference, _as_rows(x), y, *rows)
+        return self.condition(_as_rows(x), y, rows, inference)
+
+    def condition(self, x: Any, y: np.ndarray, rows: RowNoise, inference: Inference | None = None) -> Posterior:
+        """What `posterior` does once its arguments are checked, for callers that ask many times with the same data.
+
+        Args:
+            x: inputs, rows first.
+            y: targets, as `check_targets` returns them.
+            rows: noise factors and counts of the rows.
+            inference: how the scale is inferred; as `posterior` does by default.
+        """
+        kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
+        how = self._inference() if inference is None else inference
+        return kind.condition(self.kernel, self.prior_scale, float(self.noise.variance), how, x, y, rows)
+
+    def _inference(self, method: Method = "auto", nodes: int = 64, **options: Any) -> Inference:
+        # A predictive with a location per node takes the nodes as they are, out into its tails: they must be denser.
+        denser = 1 if isinstance(self.noise, ScaledNoise) else 2
+        return Inference(method, self.scale_sharing, {"nodes": denser * nodes, **options})
 
     def trained(
         self, x: Any, y: Any, layers: Layers = "readout", time: float = math.inf, *, readout: Readout = "scaled"

@@ -10,11 +10,11 @@ from jaxtyping import Array, PRNGKeyArray
 
 from widetail.kernels import Kernel
 from widetail.mixing import ScaledNoiseLikelihood, ScalePosterior, scale_posterior
+from widetail.numerics import CholeskyFactor
 from widetail.predictive import Predictive, from_scale
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
 from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new, like_targets, two_dimensional
-from widetail.process._cholesky import CholeskyFactor
 from widetail.process._draw import FunctionDraw
 from widetail.process._options import Inference
 from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
@@ -48,12 +48,10 @@ class ScaledPosterior(Posterior):
         inference: Inference,
         x: Any,
         y: np.ndarray,
-        noise_weights: np.ndarray | None,
-        counts: np.ndarray | None = None,
+        rows: RowNoise,
     ) -> "ScaledPosterior":
         """Factor the covariance of the targets and condition the scale on them."""
         matrix = as_double(kernel.kernel(x, get="nngp").nngp)
-        rows = RowNoise.of(len(y), noise_weights, counts)
         add_to_diagonal(matrix, noise * rows.factors)
         return cls._from_factor(kernel, prior, noise, inference, x, y, rows, CholeskyFactor.of(matrix))
 

@@ -72,6 +72,10 @@ class RowNoise:
         counts = np.ones(n) if counts is None else counts
         return cls(single / counts, single, counts)
 
+    def __getitem__(self, index: Any) -> "RowNoise":
+        """Some of the rows."""
+        return RowNoise(self.factors[index], self.single[index], self.counts[index])
+
     def and_then(self, other: "RowNoise") -> "RowNoise":
         """These rows and then those of `other`."""
         parts = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)

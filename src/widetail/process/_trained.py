@@ -9,10 +9,10 @@ import scipy.linalg
 
 from widetail.kernels import Kernel
 from widetail.mixing import ScalePosterior
+from widetail.numerics import CholeskyFactor
 from widetail.predictive import NormalMixture, Predictive, from_scale
 from widetail.process._adapter import CallableKernel
 from widetail.process._base import as_double, check_new, like_targets, two_dimensional
-from widetail.process._cholesky import CholeskyFactor
 
 Layers = Literal["readout", "all"]
 Readout = Literal["scaled", "direct"]

@@ -11,7 +11,7 @@ import scipy.linalg
 from widetail.files import fingerprint
 from widetail.files.checkpoints import read_checkpoint, write_checkpoint
 from widetail.kernels import Kernel
-from widetail.process._cholesky import CholeskyFactor
+from widetail.numerics import CholeskyFactor
 from widetail.progress import Progress, reporter
 
 ROWS_AT_ONCE = 4096

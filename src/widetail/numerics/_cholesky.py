@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from widetail.numerics import threads_for
+from widetail.numerics._blas import threads_for
 
 _dpotrf, _dpotri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
 

@@ -1,0 +1,111 @@
+"""From candidates and data to what was learned: the step that every estimator takes before it conditions."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from widetail.learning._choose import Choice, choose
+from widetail.learning._fit import EvidenceFit, fit_evidence
+from widetail.process import ScaleMixture
+from widetail.progress import Progress
+
+# With fewer observations the evidence says next to nothing of a dozen parameters.
+FEWEST_TO_LEARN_FROM = 10
+# A rough fit tells architectures apart; only the best is worth the last digits.
+ROUGH_TOLERANCE = 1e-4
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """What `learn` found: processes by name, with weights that add up to one.
+
+    Today there is one process, the best. Whoever predicts with all of them, by their weights, needs no change when
+    there are more.
+
+    Attributes:
+        processes: processes with their learned numbers, by the name of the candidate; the heaviest first.
+        weights: one per process, adding up to one.
+        choice: how the candidates compared; None where there was one, or too few rows to tell.
+        fit: how the best was learned; None where nothing was.
+    """
+
+    processes: dict[str, ScaleMixture]
+    weights: tuple[float, ...]
+    choice: Choice | None = None
+    fit: EvidenceFit | None = None
+
+    @classmethod
+    def as_given(cls, candidates: Mapping[str, ScaleMixture]) -> "Learned":
+        """The first of the candidates, with its numbers as they are."""
+        name, process = next(iter(candidates.items()))
+        return cls({name: process}, (1.0,))
+
+    @property
+    def name(self) -> str:
+        """Name of the process with the largest weight."""
+        return next(iter(self.processes))
+
+    @property
+    def process(self) -> ScaleMixture:
+        """The process with the largest weight."""
+        return self.processes[self.name]
+
+
+def learn(
+    candidates: ScaleMixture | Mapping[str, ScaleMixture],
+    x: Any,
+    y: Any,
+    *,
+    counts: Any = None,
+    choose_rows: int = 800,
+    choose_iterations: int = 25,
+    learn_rows: int = 3000,
+    max_iterations: int = 60,
+    tolerance: float = 1e-6,
+    seed: int = 0,
+    progress: Progress = False,
+) -> Learned:
+    """Choose between processes by their evidence, and learn the hyperparameters of the best.
+
+    Candidates are first learned roughly, from few rows; the best of them is then learned in full, from more. With
+    fewer than ten observations the first candidate is returned as it is.
+
+    Args:
+        candidates: a process, or several by name.
+        x: inputs, rows first, in standard units.
+        y: targets, shape (n,) or (n, outputs), in units that the prior of the scale is meant for.
+        counts: how often each row was observed.
+        choose_rows: rows of the random subset on which candidates are compared.
+        choose_iterations: of each candidate's optimisation.
+        learn_rows: rows of the random subset from which the best is learned.
+        max_iterations: of its optimisation.
+        tolerance: of its optimisation, in nats per observation.
+        seed: of the subsets.
+        progress: True for bars on a terminal, or a function of (done, in all).
+
+    Example:
+        >>> import numpy as np, widetail as wt
+        >>> x = np.linspace(-2.0, 2.0, 40)[:, None]
+        >>> candidates = {"smooth": wt.ScaleMixture(wt.kernels.RBF()), "rough": wt.ScaleMixture(wt.kernels.Matern(0.5))}
+        >>> learned = wt.learning.learn(candidates, x, np.sin(3.0 * x[:, 0]))
+        >>> learned.name
+        'smooth'
+        >>> posterior = learned.process.posterior(x, np.sin(3.0 * x[:, 0]))
+    """
+    if isinstance(candidates, ScaleMixture):
+        candidates = {"given": candidates}
+    if not candidates:
+        raise ValueError("candidates must hold at least one process.")
+    observations = len(y) if counts is None else float(np.sum(counts))
+    if observations < FEWEST_TO_LEARN_FROM:
+        return Learned.as_given(candidates)
+    shared = {"counts": counts, "seed": seed, "progress": progress}
+    choice, (name, process) = None, next(iter(candidates.items()))
+    if len(candidates) > 1:
+        rough = {"max_iterations": min(max_iterations, choose_iterations), "tolerance": max(tolerance, ROUGH_TOLERANCE)}
+        choice = choose(candidates, x, y, subset=choose_rows, **rough, **shared)
+        name, process = choice.name, choice.fit.process
+    fit = fit_evidence(process, x, y, subset=learn_rows, max_iterations=max_iterations, tolerance=tolerance, **shared)
+    return Learned({name: fit.process}, (1.0,), choice, fit)
