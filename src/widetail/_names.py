@@ -12,6 +12,7 @@ from widetail import priors as priors
 from widetail import process as process
 from widetail import programs as programs
 from widetail import sparse as sparse
+from widetail.distributed import posterior as _posteriors_on_clusters  # noqa: F401  (enters itself)
 from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
 from widetail.estimators import SparseMixtureClassifier as SparseMixtureClassifier

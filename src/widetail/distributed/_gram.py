@@ -205,7 +205,7 @@ def checked(kernel: Any, x: Any, get: str) -> tuple[Any, np.ndarray, int | None]
     from widetail.kernels import Kernel
     from widetail.kernels._inputs import check_get, check_inputs
     from widetail.kernels._tiles import tile_rows
-    from widetail.process._adapter import as_kernel
+    from widetail.process import as_kernel
 
     if get not in ("nngp", "ntk"):
         raise ValueError(f"get must be 'nngp' or 'ntk', a store holds one matrix; got {get!r}.")

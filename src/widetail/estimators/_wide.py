@@ -16,7 +16,7 @@ from widetail.finite._descent import Loss
 from widetail.finite._draws import check_count, draw_scales, split_key
 from widetail.nn import Layer
 from widetail.priors import InverseGamma, ScalePrior
-from widetail.process._trained import Readout
+from widetail.process import Readout
 
 FEWEST_ROWS_TO_HOLD_OUT = 5
 

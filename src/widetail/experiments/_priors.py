@@ -4,7 +4,7 @@ import itertools
 
 from widetail.mixing import ScaledNoiseLikelihood
 from widetail.priors import BurrXII, InverseGamma, PointMass, ScalePrior
-from widetail.process._scaled import ScaledPosterior
+from widetail.process import ScaledPosterior
 
 # What the paper tries for both parameters of its Burr XII prior; here for both families, and chosen by evidence.
 PRIOR_PARAMETERS = (0.5, 1.0, 2.0, 3.0, 4.0)

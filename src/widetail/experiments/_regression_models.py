@@ -16,8 +16,7 @@ from widetail.experiments._priors import best_prior
 from widetail.kernels import Kernel
 from widetail.predictive import Predictive
 from widetail.priors import BurrXII, InverseGamma, ScalePrior
-from widetail.process import LeftOut
-from widetail.process._scaled import ScaledPosterior
+from widetail.process import LeftOut, ScaledPosterior
 
 RBF, NNGP, INVERSE_GAMMA, BURR, ENSEMBLE = "RBF, ARD", "NNGP", "Inverse gamma", "Burr XII", "Ensemble"
 MODELS = (RBF, NNGP, INVERSE_GAMMA, BURR, ENSEMBLE)

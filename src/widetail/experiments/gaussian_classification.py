@@ -16,7 +16,7 @@ from widetail.experiments._priors import best_prior
 from widetail.experiments._registry import Experiment, Size
 from widetail.experiments._runner import Outcome, Task
 from widetail.priors import BurrXII, InverseGamma, PointMass, ScalePrior
-from widetail.process._scaled import ScaledPosterior
+from widetail.process import ScaledPosterior
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from widetail.finite._network import ScaledNetwork
 from widetail.numerics import namespace
-from widetail.process._trained import Layers
+from widetail.process import Layers
 
 Loss = Literal["squared", "cross_entropy"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from widetail.nn import FiniteNetwork, Layer, Parameters, Parametrisation
-from widetail.process._trained import Readout
+from widetail.process import Readout
 
 Scale = Any  # the readout variance of one network: a number
 

@@ -10,14 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from widetail.checks import check_targets, two_dimensional
 from widetail.finite._chunks import chunk_size, over_chunks
 from widetail.finite._draws import NetworkDraws, check_inputs, draw_scales, split_key
 from widetail.finite._network import ScaledNetwork
 from widetail.nn import Layer
 from widetail.priors import ScalePrior
-from widetail.process._base import two_dimensional
-from widetail.process._targets import check_targets
-from widetail.process._trained import Readout
+from widetail.process import Readout
 from widetail.progress import Progress
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from widetail.checks import check_targets, two_dimensional
 from widetail.finite._chunks import chunk_size, network_key
 from widetail.finite._descent import (
     PLAIN,
@@ -23,9 +24,7 @@ from widetail.finite._draws import NetworkDraws, check_count, check_inputs, draw
 from widetail.finite._network import ScaledNetwork
 from widetail.nn import Layer, Parametrisation
 from widetail.priors import ScalePrior
-from widetail.process._base import two_dimensional
-from widetail.process._targets import check_targets
-from widetail.process._trained import Layers, Readout
+from widetail.process import Layers, Readout
 from widetail.progress import Progress, reporter
 
 # What a chunk works on in every step should stay in the cache of the processor.

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from widetail.checks import check_targets
 from widetail.learning._fit import EvidenceFit, fit_evidence
-from widetail.process import ScaleMixture, check_targets
+from widetail.process import ScaleMixture
 from widetail.progress import Progress, reporter
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
+from widetail.checks import check_targets
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters, Part
-from widetail.process import RowNoise, ScaleMixture, check_counts, check_noise_weights, check_targets
+from widetail.process import RowNoise, ScaleMixture, check_counts, check_noise_weights
 from widetail.progress import Progress, reporter
 
 

@@ -10,7 +10,7 @@ from widetail.kernels import Kernel
 from widetail.mixing import ScaleDiagnostics, ScalePosterior
 from widetail.predictive import Predictive
 from widetail.process._adapter import CallableKernel
-from widetail.process._targets import RowNoise
+from widetail.process._rows import RowNoise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,13 +97,3 @@ def as_double(matrix: Any) -> np.ndarray:
     """A kernel matrix in the precision of factorisations, writable."""
     matrix = np.asarray(matrix)
     return matrix if matrix.dtype == np.float64 and matrix.flags.writeable else np.array(matrix, dtype=np.float64)
-
-
-def two_dimensional(y: np.ndarray) -> np.ndarray:
-    """Targets with an axis of outputs."""
-    return y[:, None] if y.ndim == 1 else y
-
-
-def like_targets(values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(..., outputs) without its last axis when the targets had none."""
-    return values[..., 0] if y.ndim == 1 else values

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail.process._base import check_new, like_targets, two_dimensional
+from widetail.checks import like_targets, two_dimensional
+from widetail.process._base import check_new
 
 if TYPE_CHECKING:
     from widetail.process._scaled import ScaledPosterior

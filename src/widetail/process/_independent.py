@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from widetail.checks import check_targets, like_targets, two_dimensional
 from widetail.kernels import Kernel
 from widetail.mixing import IndependentNoiseLikelihood, ScalePosterior, scale_posterior
 from widetail.numerics import threads_for
 from widetail.predictive import Normal, NormalMixture, Predictive
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new, like_targets, two_dimensional
+from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
 from widetail.process._options import Inference
-from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
+from widetail.process._rows import RowNoise, check_counts, check_noise_weights
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -7,17 +7,19 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.checks import check_targets
 from widetail.kernels import Kernel
 from widetail.mixing import Method, scale_posterior
 from widetail.predictive import Predictive, from_scale
 from widetail.priors import InverseGamma, ScalePrior
 from widetail.process._adapter import CallableKernel, as_kernel
 from widetail.process._base import Posterior, as_double
+from widetail.process._cluster import condition_on_cluster
 from widetail.process._independent import IndependentPosterior
 from widetail.process._noise import IndependentNoise, Noise, ScaledNoise
 from widetail.process._options import Inference, ScaleSharing
+from widetail.process._rows import RowNoise, check_counts, check_noise_weights
 from widetail.process._scaled import ScaledPosterior
-from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
 from widetail.process._trained import Layers, Readout, TrainedLimit
 
 
@@ -123,9 +125,6 @@ class ScaleMixture(eqx.Module):
         rows = RowNoise.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
         inference = self._inference(method, nodes, draws=draws, key=key)
         if client is not None:
-            # the one look downwards: a room that builds on this one, and is needed only where there is a cluster
-            from widetail.distributed._posterior import condition_on_cluster
-
             return condition_on_cluster(
                 self.kernel,
                 self.prior_scale,

@@ -8,16 +8,17 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.checks import check_targets, like_targets, two_dimensional
 from widetail.kernels import Kernel
 from widetail.mixing import ScaledNoiseLikelihood, ScalePosterior, scale_posterior
 from widetail.numerics import CholeskyFactor
 from widetail.predictive import Predictive, from_scale
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new, like_targets, two_dimensional
+from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
 from widetail.process._draw import FunctionDraw
 from widetail.process._options import Inference
-from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
+from widetail.process._rows import RowNoise, check_counts, check_noise_weights
 
 (_dgemm,) = scipy.linalg.get_blas_funcs(("gemm",), dtype=np.float64)
 

@@ -7,12 +7,13 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
+from widetail.checks import like_targets, two_dimensional
 from widetail.kernels import Kernel
 from widetail.mixing import ScalePosterior
 from widetail.numerics import CholeskyFactor
 from widetail.predictive import NormalMixture, Predictive, from_scale
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import as_double, check_new, like_targets, two_dimensional
+from widetail.process._base import as_double, check_new
 
 Layers = Literal["readout", "all"]
 Readout = Literal["scaled", "direct"]

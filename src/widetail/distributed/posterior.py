@@ -1,4 +1,8 @@
-"""The posterior of a scale mixture whose kernel and solves are those of a cluster."""
+"""The posterior of a scale mixture whose kernel and solves are those of a cluster.
+
+Importing this module is what `ScaleMixture.posterior(..., client=client)` needs. It is apart from the others of this
+room, because it needs JAX: workers that only factor matrices do without its memory.
+"""
 
 import dataclasses
 import shutil
@@ -9,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from widetail.checks import check_targets, like_targets, two_dimensional
 from widetail.distributed._cluster import check_client
 from widetail.distributed._conjugate import ConjugateGradients, conjugate_gradients
 from widetail.distributed._crosses import Crosses
@@ -20,10 +25,19 @@ from widetail.distributed._places import Place
 from widetail.distributed._work import KernelJob
 from widetail.mixing import scale_posterior
 from widetail.predictive import Predictive, from_scale
-from widetail.process._base import Posterior, as_double, check_new, like_targets, two_dimensional
-from widetail.process._independent import IndependentPosterior
-from widetail.process._scaled import ScaledPosterior, add_to_diagonal, scale_likelihood
-from widetail.process._targets import RowNoise, check_counts, check_noise_weights, check_targets
+from widetail.process import (
+    IndependentPosterior,
+    Posterior,
+    RowNoise,
+    ScaledPosterior,
+    add_to_diagonal,
+    as_double,
+    check_counts,
+    check_new,
+    check_noise_weights,
+    register_cluster,
+    scale_likelihood,
+)
 
 Solver = ConjugateGradients | None
 
@@ -162,3 +176,6 @@ class ClusterPosterior(ScaledPosterior):
             cross = self.crosses.columns(x_new[start : start + step])
             parts.append(np.einsum("nm,nm->m", cross, self.factor.solve(cross)))
         return np.concatenate(parts)
+
+
+register_cluster(condition_on_cluster)

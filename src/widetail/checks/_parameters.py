@@ -1,4 +1,4 @@
-"""Checks of parameters that users pass in, and their conversion."""
+"""Parameters of layers, kernels and priors: variances and other numbers."""
 
 from typing import Any
 
