@@ -4,6 +4,7 @@ from widetail.kernels._base import Kernel as Kernel
 from widetail.kernels._config import from_config as from_config
 from widetail.kernels._config import to_config as to_config
 from widetail.kernels._cost import Cost as Cost
+from widetail.kernels._distances import squared_distances as squared_distances
 from widetail.kernels._engine import evaluate as evaluate
 from widetail.kernels._inputs import check_get as check_get
 from widetail.kernels._inputs import check_inputs as check_inputs

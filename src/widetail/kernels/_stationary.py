@@ -12,11 +12,8 @@ from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_variance
 from widetail.kernels._base import Kernel
+from widetail.kernels._distances import squared_distances
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-
-# Up to here squared distances are summed feature by feature, which is exact for close points. Beyond, the
-# product of the inputs is faster, at the price of rounding errors of the order of eps |x|^2.
-MOST_FEATURES_SUMMED = 32
 
 
 class Stationary(Kernel):
@@ -34,7 +31,7 @@ class Stationary(Kernel):
         """The kernel of unit variance at a squared scaled distance."""
 
     def rows_fn(self, get: Get) -> RowsFn:
-        """Scale the inputs."""
+        """The inputs as they are: scaled before their differences are taken, large ones would lose digits."""
         return functools.partial(_rows, self)
 
     def cross_fn(self, get: Get) -> CrossFn:
@@ -62,22 +59,16 @@ class Stationary(Kernel):
 
 @jax.jit
 def _rows(kernel: Stationary, x: Float[Array, "n d"]) -> Rows:
-    scaled = x / jnp.asarray(kernel.length_scale, x.dtype)
     diagonal = jnp.full(x.shape[0], jnp.asarray(kernel.variance, x.dtype))
-    return Rows(scaled, jnp.sum(scaled**2, axis=-1), KernelValues(diagonal))
+    return Rows(x, None, KernelValues(diagonal))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _cross(structure: Any, leaves: list[Any], rows1: Rows, rows2: Rows) -> KernelValues:
     kernel = jax.tree.unflatten(structure, leaves)
-    x1, x2 = rows1.inputs, rows2.inputs
-    if x1.shape[-1] <= MOST_FEATURES_SUMMED:
-        columns = range(x1.shape[-1])
-        squared = sum(((x1[:, None, c] - x2[None, :, c]) ** 2 for c in columns), jnp.zeros((), x1.dtype))
-    else:
-        norms = rows1.statistics[:, None] + rows2.statistics[None, :]
-        squared = jnp.maximum(norms - 2 * x1 @ x2.T, 0)
-    return KernelValues(jnp.asarray(kernel.variance, x1.dtype) * kernel.profile(squared))
+    dtype = rows1.inputs.dtype
+    squared = squared_distances(rows1.inputs, rows2.inputs, 1 / jnp.asarray(kernel.length_scale, dtype))
+    return KernelValues(jnp.asarray(kernel.variance, dtype) * kernel.profile(squared))
 
 
 class RBF(Stationary):

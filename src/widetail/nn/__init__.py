@@ -31,10 +31,10 @@ from widetail.nn._rectifiers import Abs as Abs
 from widetail.nn._rectifiers import LeakyRelu as LeakyRelu
 from widetail.nn._rectifiers import Relu as Relu
 from widetail.nn._rectifiers import Sign as Sign
-from widetail.nn._smooth import Cos as Cos
 from widetail.nn._smooth import Erf as Erf
 from widetail.nn._smooth import Exp as Exp
 from widetail.nn._smooth import Gelu as Gelu
-from widetail.nn._smooth import Rbf as Rbf
-from widetail.nn._smooth import Sin as Sin
 from widetail.nn._summary import summary as summary
+from widetail.nn._waves import Cos as Cos
+from widetail.nn._waves import Rbf as Rbf
+from widetail.nn._waves import Sin as Sin

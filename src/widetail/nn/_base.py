@@ -69,6 +69,13 @@ class Layer(Kernel):
         """Whether the layer below must give all pairs of positions when the one above wants them or not."""
         return wanted
 
+    def needs_distances(self, wanted: bool) -> bool:
+        """Whether the layer below should hand on distances, when the one above would like them or not.
+
+        A layer that says yes to what is wanted above hands on those it gets; see `Covariance`.
+        """
+        return False
+
     def input_weights(self) -> Any:
         """Prior variances per input feature, when the first layer has them."""
         return None
@@ -76,29 +83,37 @@ class Layer(Kernel):
     # The interface of a kernel, for the whole network with its readout.
 
     def rows_fn(self, get: Get) -> RowsFn:
-        """Scale the inputs and carry each of them through the network with itself."""
-        weights = self.input_weights()
-        all_pairs = self.needs_all_pairs(False)
+        """Carry each input through the network with itself."""
+        start = self._start_fn(get)
         propagate = self.propagate_rows_fn(False)
 
         def rows(x):
-            if weights is not None:
-                x = x * jnp.sqrt(jnp.asarray(weights, x.dtype))
-            k, statistics = propagate(Inputs(x, None, all_pairs, with_ntk=get != "nngp"))
+            k, statistics = propagate(start(x, None))
             return Rows(x, statistics, _read_out(k, get))
 
         return rows
 
     def cross_fn(self, get: Get) -> CrossFn:
         """Carry every pair of inputs through the network."""
-        all_pairs = self.needs_all_pairs(False)
+        start = self._start_fn(get)
         propagate = self.propagate_cross_fn(False)
 
         def cross(rows1, rows2):
-            k = Inputs(rows1.inputs, rows2.inputs, all_pairs, with_ntk=get != "nngp")
+            k = start(rows1.inputs, rows2.inputs)
             return _read_out(propagate(k, rows1.statistics, rows2.statistics), get)
 
         return cross
+
+    def _start_fn(self, get: Get) -> Callable[[Any, Any], Inputs]:
+        """A function of both sides' inputs: what the network begins with."""
+        weights = self.input_weights()
+        all_pairs, with_apart = self.needs_all_pairs(False), self.needs_distances(False)
+
+        def start(x1, x2):
+            scale = None if weights is None else jnp.sqrt(jnp.asarray(weights, x1.dtype))
+            return Inputs(x1, x2, scale, all_pairs, get != "nngp", with_apart)
+
+        return start
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Follow the shape through the network up to the readout."""

@@ -10,7 +10,8 @@ from widetail.nn._linear import Conv, Dense
 from widetail.nn._pooling import Flatten, GlobalAvgPool
 from widetail.nn._quadrature import Elementwise, Sigmoid, Tanh
 from widetail.nn._rectifiers import Abs, LeakyRelu, Relu, Sign
-from widetail.nn._smooth import Cos, Erf, Exp, Gelu, Rbf, Sin
+from widetail.nn._smooth import Erf, Exp, Gelu
+from widetail.nn._waves import Cos, Rbf, Sin
 
 ACTIVATIONS: dict[str, Callable[[], Activation]] = {
     kind.__name__.lower(): kind for kind in (Abs, Cos, Erf, Exp, Gelu, LeakyRelu, Rbf, Relu, Sigmoid, Sign, Sin, Tanh)

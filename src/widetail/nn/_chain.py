@@ -13,7 +13,6 @@ import jax.numpy as jnp
 
 from widetail.nn._activation import Activation
 from widetail.nn._base import Layer, Leaf, cross_stage, rows_stage
-from widetail.nn._covariance import resolve
 from widetail.numerics import is_traced
 
 # Shorter runs are better unrolled: what XLA repeats then costs less than what a loop keeps in memory.
@@ -63,7 +62,7 @@ class Chain:
                 layers = jax.tree.unflatten(stage.structure, leaves)
                 return rows_stage(layers, stage.all_pairs)(k)
 
-            k, stacked = _scan(body, resolve(k), _stack([stage.leaves for stage in run]))
+            k, stacked = _scan(body, k, _stack([stage.leaves for stage in run]))
             statistics += [jax.tree.map(lambda v, i=i: v[i], stacked) for i in range(len(run))]
         return k, tuple(statistics)
 
@@ -84,7 +83,7 @@ class Chain:
                 return cross_stage(layers, stage.all_pairs)(k, first, second), None
 
             steps = _stack([stage.leaves for stage in run]), _stack(first), _stack(second)
-            k, _ = _scan(body, resolve(k), steps)
+            k, _ = _scan(body, k, steps)
         return k
 
     def _runs_for(self, k: Any) -> list[list[Stage]]:
@@ -93,8 +92,9 @@ class Chain:
             return [[stage] for stage in self.stages]
         runs = []
         for run in self.runs:
-            can_scan = len(run) >= SHORTEST_SCAN and run[0].is_compiled
-            runs += [run] if can_scan else [[stage] for stage in run]
+            # the first by itself: it may receive distances between inputs, which none of the others does
+            can_scan = len(run) > SHORTEST_SCAN and run[0].is_compiled
+            runs += [run[:1], run[1:]] if can_scan else [[stage] for stage in run]
         return runs
 
 

@@ -62,6 +62,11 @@ class Sequential(Layer):
             wanted = layer.needs_all_pairs(wanted)
         return wanted
 
+    def needs_distances(self, wanted: bool) -> bool:
+        for layer in reversed(self.layers):
+            wanted = layer.needs_distances(wanted)
+        return wanted
+
     def propagate_rows_fn(self, all_pairs):
         return Chain(self.layers, all_pairs).rows
 
@@ -111,6 +116,9 @@ class Residual(Layer):
 
     def needs_all_pairs(self, wanted: bool) -> bool:
         return self._branches.needs_all_pairs(wanted)
+
+    def needs_distances(self, wanted: bool) -> bool:
+        return self._branches.needs_distances(wanted)
 
     def propagate_rows_fn(self, all_pairs):
         return self._branches.propagate_rows_fn(all_pairs)
@@ -174,6 +182,9 @@ class Parallel(Layer):
     def needs_all_pairs(self, wanted: bool) -> bool:
         return any(layer.needs_all_pairs(wanted) for layer in self.layers)
 
+    def needs_distances(self, wanted: bool) -> bool:
+        return any(layer.needs_distances(wanted) for layer in self.layers)
+
     def _entries(self, all_pairs: bool) -> list[bool]:
         """Which form of the positions each branch needs."""
         return [layer.needs_all_pairs(all_pairs) for layer in self.layers]
@@ -226,6 +237,8 @@ def _enter(k: Covariance | Inputs, all_pairs: bool) -> Covariance:
 @functools.partial(jax.jit, static_argnums=1)
 def _join(ends: list[Covariance], combine: str) -> Covariance:
     factor = 1 / len(ends) if combine == "concatenate" else 1.0
+    if any(end.apart is None for end in ends):
+        ends = [end.with_values(end.nngp, end.ntk) for end in ends]
     return jax.tree.map(lambda *values: factor * sum(values[1:], values[0]), *ends)
 
 
@@ -236,6 +249,9 @@ class Identity(Leaf):
 
     def signal(self, signal: Signal) -> Signal:
         return signal.replace()
+
+    def needs_distances(self, wanted: bool) -> bool:
+        return wanted
 
     def limit_rows(self, k):
         return k, None

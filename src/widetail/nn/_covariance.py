@@ -9,8 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from widetail.kernels import squared_distances
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=("nngp", "ntk"), meta_fields=("rank", "all_pairs"))
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=("nngp", "ntk", "apart"), meta_fields=("rank", "all_pairs")
+)
 @dataclasses.dataclass(frozen=True)
 class Covariance:
     r"""What one layer passes to the next in the infinite-width limit.
@@ -29,20 +33,28 @@ class Covariance:
         ntk: the tangent kernel of everything below, or None when it was not asked for.
         rank: how many axes a position has: 0 for vectors, 1 for sequences, 2 for images.
         all_pairs: the form of the positions.
+        apart: $(k_{11} + k_{22} - 2 k_{12},\, k_{11} + k_{22} + 2 k_{12})$, the squared distances of one input to the
+            other and to its opposite, where a layer above wants them with more digits than are left of them in the
+            three covariances; None elsewhere.
     """
 
     nngp: Any
     ntk: Any
     rank: int
     all_pairs: bool
+    apart: Any = None
 
     def map(self, fn) -> "Covariance":
-        """Apply one linear map to both kernels."""
-        return Covariance(fn(self.nngp), None if self.ntk is None else fn(self.ntk), self.rank, self.all_pairs)
+        """Apply one linear map to both kernels; distances are dropped."""
+        return self.with_values(fn(self.nngp), None if self.ntk is None else fn(self.ntk))
 
-    def with_values(self, nngp, ntk) -> "Covariance":
+    def map_all(self, fn) -> "Covariance":
+        """Apply a linear map that is the same for an input with itself and for a pair, to the distances too."""
+        return jax.tree.map(fn, self)
+
+    def with_values(self, nngp, ntk, apart=None) -> "Covariance":
         """The same positions with new values."""
-        return Covariance(nngp, ntk, self.rank, self.all_pairs)
+        return Covariance(nngp, ntk, self.rank, self.all_pairs, apart)
 
     def space_axes(self) -> list[tuple[int, ...]]:
         """Per axis of space, the array axes that a shift of both positions together moves."""
@@ -54,8 +66,7 @@ class Covariance:
         """Keep the pairs of equal positions only."""
         if not self.all_pairs:
             return self
-        ntk = None if self.ntk is None else _diagonal(self.ntk, self.rank)
-        return Covariance(_diagonal(self.nngp, self.rank), ntk, self.rank, False)
+        return dataclasses.replace(self.map_all(lambda v: _diagonal(v, self.rank)), all_pairs=False)
 
     def with_equal_positions(self, equal: "Covariance") -> "Covariance":
         """All pairs of positions, with the values of `equal` where the two are the same."""
@@ -90,7 +101,11 @@ def _set_diagonal(k: Float[Array, "..."], values: Float[Array, "..."], rank: int
     return jnp.where(is_equal, values.reshape(*space, *(1,) * rank, *values.shape[rank:]), k)
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=("x1", "x2"), meta_fields=("all_pairs", "with_ntk"))
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=("x1", "x2", "scale"),
+    meta_fields=("all_pairs", "with_ntk", "with_apart"),
+)
 @dataclasses.dataclass(frozen=True)
 class Inputs:
     """The covariance of two sets of inputs, not yet computed.
@@ -101,32 +116,61 @@ class Inputs:
     Attributes:
         x1: one side: (n1, *space, features).
         x2: the other side, or None for each row of `x1` with itself.
+        scale: what every feature is multiplied by, shape (features,), or None.
         all_pairs: the form of the positions.
         with_ntk: whether a tangent kernel goes along.
+        with_apart: whether distances go along.
     """
 
     x1: Any
     x2: Any
+    scale: Any
     all_pairs: bool
     with_ntk: bool
+    with_apart: bool
 
 
 def resolve(k: Covariance | Inputs) -> Covariance:
     r"""A covariance as it is; that of inputs as $x_p \cdot x'_q$ / features."""
     if isinstance(k, Covariance):
         return k
+    features = k.x1.shape[-1]
+    nngp = _products(k) / features
+    apart = None
+    if k.with_apart:
+        apart = tuple(d / features for d in (_distances(k, 1), _distances(k, -1)))
+    return Covariance(nngp, jnp.zeros_like(nngp) if k.with_ntk else None, k.x1.ndim - 2, k.all_pairs, apart)
+
+
+def _products(k: Inputs) -> Float[Array, "..."]:
     rank = k.x1.ndim - 2
-    rows1 = jnp.moveaxis(k.x1, 0, -2)  # (*space, n, features)
-    rows2 = rows1 if k.x2 is None else jnp.moveaxis(k.x2, 0, -2)
+    x1, x2 = (x if x is None or k.scale is None else x * k.scale for x in (k.x1, k.x2))
+    rows1 = jnp.moveaxis(x1, 0, -2)  # (*space, n, features)
+    rows2 = rows1 if x2 is None else jnp.moveaxis(x2, 0, -2)
+    if rank and not k.all_pairs and x2 is not None and x1.shape[-1] <= 4:
+        # a product of a few channels at every position: far too small for a matrix product each
+        return sum(rows1[..., :, None, c] * rows2[..., None, :, c] for c in range(x1.shape[-1]))
     space = "ab"[:rank]
     other = "cd"[:rank] if k.all_pairs else space
     both = space + other if k.all_pairs else space
-    sides = (f"{space}nf,{other}nf", "n") if k.x2 is None else (f"{space}nf,{other}mf", "nm")
-    if rank and not k.all_pairs and k.x2 is not None and k.x1.shape[-1] <= 4:
-        # a product of a few channels at every position: far too small for a matrix product each
-        channels = range(k.x1.shape[-1])
-        nngp = sum(rows1[..., :, None, c] * rows2[..., None, :, c] for c in channels)
+    sides = (f"{space}nf,{other}nf", "n") if x2 is None else (f"{space}nf,{other}mf", "nm")
+    return jnp.einsum(f"{sides[0]}->{both}{sides[1]}", rows1, rows2)
+
+
+def _distances(k: Inputs, sign: int) -> Float[Array, "..."]:
+    """Squared distances of `x1` to `sign` times `x2`, in the shape that their products have."""
+    scale = 1.0 if k.scale is None else k.scale
+    space, features = k.x1.shape[1:-1], k.x1.shape[-1]
+    flat1 = k.x1.reshape(len(k.x1), -1, features)  # (n, positions, features)
+    flat2 = flat1 if k.x2 is None else k.x2.reshape(len(k.x2), -1, features)
+    if k.x2 is None and not k.all_pairs:
+        found = jnp.sum(((flat1 - sign * flat1) * scale) ** 2, axis=-1).T
+    elif k.x2 is None:
+        found = jnp.moveaxis(jax.vmap(lambda x: squared_distances(x, sign * x, scale))(flat1), 0, -1)
+    elif not k.all_pairs:
+        found = jax.vmap(lambda x, y: squared_distances(x, sign * y, scale), 1)(flat1, flat2)
     else:
-        nngp = jnp.einsum(f"{sides[0]}->{both}{sides[1]}", rows1, rows2)
-    nngp = nngp / k.x1.shape[-1]
-    return Covariance(nngp, jnp.zeros_like(nngp) if k.with_ntk else None, rank, k.all_pairs)
+        found = squared_distances(flat1.reshape(-1, features), sign * flat2.reshape(-1, features), scale)
+        found = found.reshape(*flat1.shape[:2], *flat2.shape[:2]).transpose(1, 3, 0, 2)
+    pairs = (len(k.x1),) if k.x2 is None else (len(k.x1), len(k.x2))
+    return found.reshape(*space, *(space if k.all_pairs else ()), *pairs)

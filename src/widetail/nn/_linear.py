@@ -45,6 +45,9 @@ class Dense(LinearLeaf):
     def input_weights(self) -> Any:
         return self.weight_var if self._is_ard() else None
 
+    def needs_distances(self, wanted: bool) -> bool:
+        return wanted
+
     def signal(self, signal: Signal) -> Signal:
         if signal.space:
             raise ValueError(
@@ -64,7 +67,7 @@ class Dense(LinearLeaf):
         return signal.weighted()
 
     def limit(self, k: Covariance) -> Covariance:
-        # with one variance per feature, the inputs have already been scaled by them
+        # with one variance per feature, the inputs are scaled by them where the network begins
         weight_var = 1.0 if self._is_ard() else self.weight_var
         return affine(k, weight_var, self.bias_var)
 
@@ -104,6 +107,9 @@ class Conv(Layer):
 
     def signal(self, signal: Signal) -> Signal:
         return signal.weighted(window_positions("nn.Conv", signal, self.window, self.strides, self.padding))
+
+    def needs_distances(self, wanted: bool) -> bool:
+        return wanted
 
     def _propagate_fn(self):
         # Two compiled functions: fused into one, every read of the sum would ask whether it is in the padding.
@@ -145,8 +151,10 @@ class Conv(Layer):
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _pad(window, strides, padding, k: Covariance | Inputs) -> Covariance:
     k = resolve(k)
+    if k.all_pairs and padding == "SAME":  # an input's distance to the zeros beyond an edge is not zero
+        k = k.with_values(k.nngp, k.ntk)
     for axes, size, stride in zip(k.space_axes(), per_axis(window, k.rank), per_axis(strides, k.rank), strict=True):
-        k = k.map(lambda v, axes=axes, size=size, stride=stride: pad_window(v, axes, size, stride, padding))
+        k = k.map_all(lambda v, axes=axes, size=size, stride=stride: pad_window(v, axes, size, stride, padding))
     return k
 
 
@@ -154,7 +162,7 @@ def _pad(window, strides, padding, k: Covariance | Inputs) -> Covariance:
 def _average(window, strides, weight_var, bias_var, k: Covariance) -> Covariance:
     windows = per_axis(window, k.rank)
     for axes, size, stride in zip(k.space_axes(), windows, per_axis(strides, k.rank), strict=True):
-        k = k.map(lambda v, axes=axes, size=size, stride=stride: window_sum(v, axes, size, stride))
+        k = k.map_all(lambda v, axes=axes, size=size, stride=stride: window_sum(v, axes, size, stride))
     return affine(k, jnp.asarray(weight_var, k.nngp.dtype) / math.prod(windows), bias_var)
 
 
@@ -163,7 +171,11 @@ def affine(k: Covariance, weight_var: Any, bias_var: Any) -> Covariance:
     dtype = k.nngp.dtype
     weight_var, bias_var = jnp.asarray(weight_var, dtype), jnp.asarray(bias_var, dtype)
     nngp = weight_var * k.nngp + bias_var
-    return k.with_values(nngp, None if k.ntk is None else weight_var * k.ntk + nngp)
+    apart = None
+    if k.apart is not None:  # a bias moves both inputs by the same
+        minus, plus = k.apart
+        apart = weight_var * minus, weight_var * plus + 4 * bias_var
+    return k.with_values(nngp, None if k.ntk is None else weight_var * k.ntk + nngp, apart)
 
 
 def _draw_affine(key, into: tuple[int, ...], layer: Dense | Conv, width: int, parametrisation) -> dict[str, Array]:

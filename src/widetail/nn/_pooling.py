@@ -1,6 +1,7 @@
 """Layers that join positions: pooling and flattening."""
 
 import abc
+import dataclasses
 import math
 
 import equinox as eqx
@@ -110,6 +111,9 @@ class GlobalAvgPool(LinearLeaf):
 class Flatten(LinearLeaf):
     """All positions side by side in one vector: their covariances are averaged by the next weights."""
 
+    def needs_distances(self, wanted: bool) -> bool:
+        return wanted
+
     def needs_all_pairs(self, wanted: bool) -> bool:
         return False
 
@@ -125,8 +129,8 @@ class Flatten(LinearLeaf):
 
     def limit(self, k: Covariance) -> Covariance:
         k = k.equal_positions()
-        flat = k.map(lambda v: jnp.mean(v, axis=tuple(range(k.rank))))
-        return Covariance(flat.nngp, flat.ntk, 0, False)
+        flat = k.map_all(lambda v: jnp.mean(v, axis=tuple(range(k.rank))))
+        return dataclasses.replace(flat, rank=0)
 
     def init(self, key, signal, parametrisation):
         return {}

@@ -2,11 +2,9 @@
 
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from widetail.checks import as_parameter, check_number
 from widetail.gaussian import arc
 from widetail.nn._activation import Activation
 
@@ -83,59 +81,6 @@ def _one_minus_square(c, shrink1, shrink2):
     return jnp.maximum((1 - c) * (1 + c), 0.5 * (shrink1 + shrink2 - shrink1 * shrink2))
 
 
-class Sin(Activation):
-    r"""$\sin(\omega x + \varphi)$ with frequency $\omega$ and phase $\varphi$.
-
-    The dual is $\tfrac12 [e^{-\omega^2 (k_{11} + k_{22} - 2 k_{12}) / 2}
-    - \cos(2\varphi)\, e^{-\omega^2 (k_{11} + k_{22} + 2 k_{12}) / 2}]$.
-    """
-
-    frequency: float = eqx.field(default=1.0, converter=as_parameter)
-    phase: float = eqx.field(default=0.0, converter=as_parameter)
-
-    def __check_init__(self):
-        check_number("frequency", self.frequency)
-        check_number("phase", self.phase)
-
-    def function(self, x):
-        return jnp.sin(jnp.asarray(self.frequency, x.dtype) * x + jnp.asarray(self.phase, x.dtype))
-
-    def statistics(self, variance):
-        return 0.5 * jnp.asarray(self.frequency, variance.dtype) ** 2 * variance
-
-    def dual(self, k12, first, second):
-        phase = jnp.asarray(self.phase, k12.dtype)
-        return _wave_dual(k12, first, second, self.frequency, -jnp.cos(2 * phase))
-
-
-class Cos(Activation):
-    r"""$\cos(\omega x)$ with frequency $\omega$.
-
-    The dual is $\tfrac12 [e^{-\omega^2 (k_{11} + k_{22} - 2 k_{12}) / 2}
-    + e^{-\omega^2 (k_{11} + k_{22} + 2 k_{12}) / 2}]$.
-    """
-
-    frequency: float = eqx.field(default=1.0, converter=as_parameter)
-
-    def __check_init__(self):
-        check_number("frequency", self.frequency)
-
-    def function(self, x):
-        return jnp.cos(jnp.asarray(self.frequency, x.dtype) * x)
-
-    def statistics(self, variance):
-        return 0.5 * jnp.asarray(self.frequency, variance.dtype) ** 2 * variance
-
-    def dual(self, k12, first, second):
-        return _wave_dual(k12, first, second, self.frequency, jnp.ones((), k12.dtype))
-
-
-def _wave_dual(k12, first, second, frequency, weight):
-    both = first + second
-    shift = jnp.asarray(frequency, k12.dtype) ** 2 * k12
-    return 0.5 * (jnp.exp(shift - both) + weight * jnp.exp(-shift - both))
-
-
 class Exp(Activation):
     r"""$e^x$: the dual is $e^{(k_{11} + k_{22}) / 2 + k_{12}}$."""
 
@@ -151,34 +96,3 @@ class Exp(Activation):
     def dual_and_slope(self, k12, first, second):
         value = self.dual(k12, first, second)
         return value, value
-
-
-class Rbf(Activation):
-    r"""$\sqrt2 \sin(\sqrt{2\gamma}\, x + \pi/4)$: random Fourier features.
-
-    The dual is $e^{-\gamma (k_{11} + k_{22} - 2 k_{12})}$.
-
-    After one `Dense(weight_var=w)` on inputs with $d$ features this is the Gaussian kernel
-    $\exp(-\gamma w \|x - x'\|^2 / d)$.
-
-    Args:
-        gamma: $\gamma$, an inverse squared length.
-    """
-
-    gamma: float = eqx.field(default=1.0, converter=as_parameter)
-
-    def __check_init__(self):
-        check_number("gamma", self.gamma, positive=True)
-
-    def function(self, x):
-        return math.sqrt(2) * jnp.sin(jnp.sqrt(2 * jnp.asarray(self.gamma, x.dtype)) * x + math.pi / 4)
-
-    def statistics(self, variance):
-        return jnp.asarray(self.gamma, variance.dtype) * variance
-
-    def dual(self, k12, first, second):
-        return jnp.exp(2 * jnp.asarray(self.gamma, k12.dtype) * k12 - (first + second))
-
-    def dual_and_slope(self, k12, first, second):
-        value = self.dual(k12, first, second)
-        return value, 2 * jnp.asarray(self.gamma, k12.dtype) * value
