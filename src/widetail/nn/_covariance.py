@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from widetail.kernels import squared_distances
 
@@ -134,43 +134,53 @@ def resolve(k: Covariance | Inputs) -> Covariance:
     r"""A covariance as it is; that of inputs as $x_p \cdot x'_q$ / features."""
     if isinstance(k, Covariance):
         return k
-    features = k.x1.shape[-1]
+    rank, features = k.x1.ndim - 2, k.x1.shape[-1]
     nngp = _products(k) / features
     apart = None
     if k.with_apart:
-        apart = tuple(d / features for d in (_distances(k, 1), _distances(k, -1)))
-    return Covariance(nngp, jnp.zeros_like(nngp) if k.with_ntk else None, k.x1.ndim - 2, k.all_pairs, apart)
+        # The smaller of the two distances, from differences or sums of inputs; the larger has 4 |k12| more.
+        is_opposite = nngp < 0
+        nearest = _distances(k, is_opposite) / features
+        apart = nearest + jnp.where(is_opposite, -4 * nngp, 0), nearest + jnp.where(is_opposite, 0, 4 * nngp)
+    return Covariance(nngp, jnp.zeros_like(nngp) if k.with_ntk else None, rank, k.all_pairs, apart)
 
 
 def _products(k: Inputs) -> Float[Array, "..."]:
     rank = k.x1.ndim - 2
-    x1, x2 = (x if x is None or k.scale is None else x * k.scale for x in (k.x1, k.x2))
-    rows1 = jnp.moveaxis(x1, 0, -2)  # (*space, n, features)
-    rows2 = rows1 if x2 is None else jnp.moveaxis(x2, 0, -2)
-    if rank and not k.all_pairs and x2 is not None and x1.shape[-1] <= 4:
+    x1, x2 = k.x1, k.x1 if k.x2 is None else k.x2
+    if k.scale is not None:
+        x1, x2 = x1 * k.scale, x2 * k.scale
+    rows1, rows2 = jnp.moveaxis(x1, 0, -2), jnp.moveaxis(x2, 0, -2)  # (*space, n, features)
+    if rank and not k.all_pairs and k.x2 is not None and x1.shape[-1] <= 4:
         # a product of a few channels at every position: far too small for a matrix product each
-        return sum(rows1[..., :, None, c] * rows2[..., None, :, c] for c in range(x1.shape[-1]))
+        terms = [rows1[..., :, None, c] * rows2[..., None, :, c] for c in range(x1.shape[-1])]
+        return sum(terms[1:], terms[0])
     space = "ab"[:rank]
     other = "cd"[:rank] if k.all_pairs else space
     both = space + other if k.all_pairs else space
-    sides = (f"{space}nf,{other}nf", "n") if x2 is None else (f"{space}nf,{other}mf", "nm")
+    sides = (f"{space}nf,{other}nf", "n") if k.x2 is None else (f"{space}nf,{other}mf", "nm")
     return jnp.einsum(f"{sides[0]}->{both}{sides[1]}", rows1, rows2)
 
 
-def _distances(k: Inputs, sign: int) -> Float[Array, "..."]:
-    """Squared distances of `x1` to `sign` times `x2`, in the shape that their products have."""
-    scale = 1.0 if k.scale is None else k.scale
-    space, features = k.x1.shape[1:-1], k.x1.shape[-1]
+def _distances(k: Inputs, is_opposite: Bool[Array, "..."]) -> Float[Array, "..."]:
+    """Squared distances of `x1` to `x2`, or to minus `x2` for some pairs, in the shape that their products have."""
+    scale, features = 1.0 if k.scale is None else k.scale, k.x1.shape[-1]
     flat1 = k.x1.reshape(len(k.x1), -1, features)  # (n, positions, features)
-    flat2 = flat1 if k.x2 is None else k.x2.reshape(len(k.x2), -1, features)
-    if k.x2 is None and not k.all_pairs:
-        found = jnp.sum(((flat1 - sign * flat1) * scale) ** 2, axis=-1).T
-    elif k.x2 is None:
-        found = jnp.moveaxis(jax.vmap(lambda x: squared_distances(x, sign * x, scale))(flat1), 0, -1)
-    elif not k.all_pairs:
-        found = jax.vmap(lambda x, y: squared_distances(x, sign * y, scale), 1)(flat1, flat2)
+    if k.x2 is None:
+        if not k.all_pairs:
+            return jnp.zeros(is_opposite.shape, k.x1.dtype)
+        signs = is_opposite.reshape(flat1.shape[1], flat1.shape[1], -1)
+        found = jax.vmap(lambda x, s: squared_distances(x, x, scale, s), (0, -1), -1)(flat1, signs)
+        return found.reshape(is_opposite.shape)
+    flat2 = k.x2.reshape(len(k.x2), -1, features)
+
+    def at_positions(x1, x2, s):
+        return squared_distances(x1, x2, scale, s)
+
+    if k.all_pairs:  # every position of one with every position of the other
+        at_positions = jax.vmap(jax.vmap(at_positions, (None, 1, 0)), (1, None, 0))
+        signs = is_opposite.reshape(flat1.shape[1], flat2.shape[1], len(k.x1), len(k.x2))
     else:
-        found = squared_distances(flat1.reshape(-1, features), sign * flat2.reshape(-1, features), scale)
-        found = found.reshape(*flat1.shape[:2], *flat2.shape[:2]).transpose(1, 3, 0, 2)
-    pairs = (len(k.x1),) if k.x2 is None else (len(k.x1), len(k.x2))
-    return found.reshape(*space, *(space if k.all_pairs else ()), *pairs)
+        at_positions = jax.vmap(at_positions, (1, 1, 0))
+        signs = is_opposite.reshape(flat1.shape[1], len(k.x1), len(k.x2))
+    return at_positions(flat1, flat2, signs).reshape(is_opposite.shape)
