@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from widetail import sparse
-from widetail.sparse import Ascent, Sites, train
+from widetail.sparse import Ascent, Memory, train
 
 from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
 
@@ -53,7 +53,7 @@ def test_below_the_evidence_at_any_posterior_and_with_noise_outside_of_the_scale
         exact = wt.ScaleMixture(KERNEL, prior, noise).posterior(x, y).log_evidence
         for seed in range(3):
             q = scattered(start(prior, 1, len(x)), seed)
-            assert Ascent(rows, Sites.none(1, len(x))).bound(q, likelihood) < exact
+            assert Ascent(rows, Memory.none(1, len(x))).bound(q, likelihood) < exact
     # one covariance for all scales cannot be exact for noise outside of the scale, but is close
     best = train(rows, likelihood, start(prior, 1, len(x)), learn_likelihood=False, tolerance=1e-4).bound * len(x)
     assert exact - 0.5 < best < exact + 1e-5
@@ -88,7 +88,7 @@ def test_counts_are_repeated_rows():
     counts = np.arange(20) % 3 + 1.0
     again = np.repeat(np.arange(20), counts.astype(int))
     q = scattered(start(PRIORS["inverse gamma"], 1, 8))
-    none = Sites.none(1, 8)
+    none = Memory.none(1, 8)
     weighted = Ascent(cached(x, y, x[:8], counts=counts), none).bound(q, sparse.Gaussian(0.1))
     repeated = Ascent(cached(x[again], y[again], x[:8]), none).bound(q, sparse.Gaussian(0.1))
     assert_allclose(weighted, repeated, rtol=1e-9)

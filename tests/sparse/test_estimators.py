@@ -110,7 +110,7 @@ def test_streams(table):
     for start in range(0, 150, 50):
         rows = slice(start, start + 50)
         model.partial_fit(x[rows], y[rows], classes=["a", "b", "c"])
-    assert model.model_.sites.observations == 150
+    assert model.model_.memory.observations == 150
     assert model.score(x, y) > 0.8
     with pytest.raises(ValueError, match="among classes_"):
         model.partial_fit(x[:3], ["a", "b", "z"])
@@ -210,7 +210,7 @@ def test_adam_heeds_its_options(table, tmp_path):
     assert len(model.fit_.scores) == len(model.fit_.bounds) - 1 <= 12
     assert model.model_.open_share == 0.5
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert model.model_.sites.observations == 135  # of 150, without those that were held out
+    assert model.model_.memory.observations == 135  # of 150, without those that were held out
     best = int(np.argmax(model.fit_.scores)) + 1
     again = wt.SparseMixtureClassifier(**options | {"epochs": best}, early_stopping=True, open_share=0.5).fit(x, y)
     assert_allclose(again.predict_proba(x), model.predict_proba(x), atol=1e-6)

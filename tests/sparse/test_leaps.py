@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from widetail import sparse
-from widetail.sparse import Ascent, Sites, train, variances
+from widetail.sparse import Ascent, Memory, train, variances
 from widetail.sparse._draws import nodes_of
 from widetail.sparse._leap import LONGEST_LEAP, leap, length_of_leap
 from widetail.sparse._rows import values
@@ -88,7 +88,7 @@ def test_means_do_not_learn_the_errors_of_few_draws():
     )
     assert abs(few - many) < 1.5
     # the derivative in the scale, by draws and by the curvature, to which it is equal in expectation
-    ascent = Ascent(rows, Sites.none(3, 20))
+    ascent = Ascent(rows, Memory.none(3, 20))
     by_curvature = -0.5 * np.sum(ascent.totals(fit.q, likelihood, variance).curvature * fit.q.covariance)
     at, log_scale = ascent.fit_of_scale(fit.q, likelihood, variance), -np.log(fit.q.law.mean_precision)
     by_draws = np.diff(at(log_scale + np.array([-1e-3, 1e-3])))[0] / 2e-3

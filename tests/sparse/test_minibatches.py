@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from widetail import sparse
-from widetail.sparse import Ascent, Sites, train, train_adam, train_minibatches, variances
+from widetail.sparse import Ascent, Memory, train, train_adam, train_minibatches, variances
 from widetail.sparse._minibatch import minibatch_step, moments_of, refresh, variational_of
 
 from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
@@ -22,7 +22,7 @@ def test_a_minibatch_of_all_rows_is_the_full_step():
     counts = np.random.default_rng(0).integers(1, 4, 64)
     rows = cached(x, (np.abs(x[:, 0]) * 1.4).astype(np.int64), x[:8], counts=counts)
     q = scattered(start(PRIORS["inverse gamma"], 3, 8))
-    likelihood, ascent = sparse.Categorical(3), Ascent(rows, Sites.none(3, 8))
+    likelihood, ascent = sparse.Categorical(3), Ascent(rows, Memory.none(3, 8))
     nodes, precision = ascent.nodes(q, likelihood), q.law.mean_precision
     with jax.enable_x64(True):
         numbers = (np.float64(precision), np.float64(1.0), np.float64(0.5))
@@ -58,7 +58,7 @@ def test_minibatches_end_near_the_optimum(name, likelihood):
     best = train(rows, likelihood, q, tolerance=1e-8, **options)
     few = train(rows.first(200), likelihood, q, **options)
     found = train_minibatches(rows, few.likelihood, few.q, 200, batch_size=64, epochs=6, **options)
-    begun = Ascent(rows, Sites.none(outputs, 8)).bound(few.q, few.likelihood) / 2000
+    begun = Ascent(rows, Memory.none(outputs, 8)).bound(few.q, few.likelihood) / 2000
     assert begun < best.bound - 2e-3
     assert best.bound - 5e-4 < found.bound < best.bound + 1e-5
     assert found.bounds[-2] == pytest.approx(found.bound, abs=0.02)
@@ -158,7 +158,7 @@ def test_adam_without_open_variance_has_the_bound_of_natural_gradients():
             KERNEL, x[:8], x, sine(x), likelihood, q, open_share=share, learning_rate=1e-12, batch_size=64, epochs=1
         )
         rows = cached(x, sine(x), x[:8]).with_open_share(share)
-        assert_allclose(fit.bounds[0], Ascent(rows, Sites.none(1, 8)).bound(q, likelihood) / 64, rtol=1e-5)
+        assert_allclose(fit.bounds[0], Ascent(rows, Memory.none(1, 8)).bound(q, likelihood) / 64, rtol=1e-5)
 
 
 @pytest.mark.slow

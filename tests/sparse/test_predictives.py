@@ -10,8 +10,7 @@ from scipy.stats import laplace, norm
 
 import widetail as wt
 from widetail import sparse
-from widetail.sparse import Likelihood, SparseModel, Whitening, train
-from widetail.sparse._natural import Sites
+from widetail.sparse import Likelihood, Memory, SparseModel, Whitening, train
 from widetail.sparse._observed import Integrated
 
 from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
@@ -43,7 +42,7 @@ class Plain(Likelihood):
 def model_of(likelihood, prior="inverse gamma", outputs=1, inducing=6):
     q = scattered(start(PRIORS[prior], outputs, inducing))
     whitening = Whitening.of(KERNEL, inputs()[:inducing])
-    return SparseModel(whitening, q, likelihood, Sites.none(outputs, inducing))
+    return SparseModel(whitening, q, likelihood, Memory.none(outputs, inducing))
 
 
 X = np.linspace(-1.5, 1.5, 5)[:, None]
@@ -56,7 +55,7 @@ def test_joint_predictions_are_exact_when_every_row_is_an_inducing_input(outputs
     prior = PRIORS["inverse gamma"]
     q = start(prior, outputs, 25)
     fit = train(cached(x, y, x), sparse.Gaussian(0.1), q, learn_likelihood=False, tolerance=1e-10)
-    model = SparseModel(Whitening.of(KERNEL, x), fit.q, fit.likelihood, fit.sites)
+    model = SparseModel(Whitening.of(KERNEL, x), fit.q, fit.likelihood, fit.memory)
     exact = wt.ScaleMixture(KERNEL, prior, wt.ScaledNoise(0.1)).posterior(x, y)
     y_new = np.random.default_rng(0).normal(size=(5, outputs))
     # the variational posterior of the scale is the exact one; nodes of the mixture are a finite sum
@@ -71,7 +70,7 @@ def test_outputs_share_the_scale_of_a_draw():
     law = sparse.InverseGammaScale(3.0, 3.0, 3.0, 3.0)
     model = model_of(sparse.Gaussian(0.1), outputs=2)
     model = SparseModel(
-        model.whitening, model.q.with_law(law).with_mean(np.zeros((2, 6))), model.likelihood, model.sites
+        model.whitening, model.q.with_law(law).with_mean(np.zeros((2, 6))), model.likelihood, model.memory
     )
     draws = model.y(X[:1]).sample(jax.random.key(0), 40_000)[:, 0]
     assert abs(np.corrcoef(draws.T)[0, 1]) < 0.03

@@ -25,8 +25,8 @@ from widetail.sparse import (
     AdamFit,
     Ascent,
     HeldOutChoice,
+    Memory,
     Rows,
-    Sites,
     SparseFit,
     SparseModel,
     Variational,
@@ -39,6 +39,7 @@ from widetail.sparse import (
     train_adam,
     train_minibatches,
 )
+from widetail.sparse._memory import KEPT_ROWS
 from widetail.sparse._rows import log_score
 from widetail.sparse._train import Validate
 from widetail.sparse.likelihoods import Likelihood
@@ -205,7 +206,7 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
             found = self._moved(chosen, precision, x, y, counts, likelihood, q)
             self.kernel_, chosen, likelihood, q = found.kernel, found.inducing, found.likelihood, found.q
         whitening = Whitening.of(self.kernel_, chosen, precision)
-        model = SparseModel(whitening, q, likelihood, Sites.none(outputs, len(chosen)), self._share)
+        model = SparseModel(whitening, q, likelihood, Memory.none(outputs, len(chosen)), self._share)
         self.choice_ = None
         if found is not None and self.optimiser == "adam":
             count = self._rows_to_train_on(len(x)) if self.early_stopping else len(x)
@@ -288,15 +289,16 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         features = model.whitening.features(x, path=self.cache, progress=self.verbose)
         rows = Rows.of(*features, y, counts).with_open_share(model.open_share)
         self.fit_ = SparseFit.after_epochs(
-            Ascent(rows, model.sites, self._seed),
+            Ascent(rows, model.memory, self._seed),
             model.q,
             model.likelihood,
             found.bounds,
             scores=found.scores,
+            kept_rows=KEPT_ROWS,
             converged=len(found.bounds) < self.epochs,
             seconds=found.seconds,
         )
-        self.model_ = dataclasses.replace(model, sites=self.fit_.sites)
+        self.model_ = dataclasses.replace(model, memory=self.fit_.memory)
 
     def _given_inducing(self) -> np.ndarray:
         inputs = np.asarray(self.inducing, np.float64)
@@ -343,9 +345,9 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
             )
         else:
             is_good_start = is_first and self.choice_ is not None
-            fit = train(rows, likelihood, q, sites=model.sites, from_few=not is_good_start, **limits, **options)
+            fit = train(rows, likelihood, q, memory=model.memory, from_few=not is_good_start, **limits, **options)
         self.fit_ = fit
-        self.model_ = SparseModel(model.whitening, fit.q, fit.likelihood, fit.sites, share)
+        self.model_ = SparseModel(model.whitening, fit.q, fit.likelihood, fit.memory, share)
 
     def _choice(self, rows: Rows, likelihood: Likelihood, q: Variational, share: float) -> HeldOutChoice | None:
         """What is chosen by held-out rows; None where nothing is, or where they are too few."""
@@ -386,7 +388,11 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
         return process.kernel, float(process.noise.variance)  # type: ignore[return-value]
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, without pickles and without the training data; `wt.load` reads it."""
+        """Write the fitted model to one file, without pickles; `wt.load` reads it.
+
+        It holds no inputs. For `partial_fit` it holds features and targets of up to 4096 rows, unless the noise is
+        Gaussian.
+        """
         from widetail.estimators._files import save  # the reader knows every estimator: a cycle at import time
 
         check_is_fitted(self, "model_")

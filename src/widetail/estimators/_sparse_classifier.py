@@ -96,10 +96,11 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         return self._first_fit(x, y, counts, np.unique(y if classes is None else np.asarray(classes)))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SparseMixtureClassifier":
-        """Learn from more rows, remembering those before as Gaussian factors.
+        """Learn from more rows in addition to those before, and end where one table of them all would.
 
         The first call learns the kernel and chooses inducing inputs from its rows, so let it have many; later calls
-        keep both.
+        keep both. The last 4096 rows are kept as features and targets, also in the file of `save`; of older ones
+        their Gaussian factors are remembered.
 
         Args:
             X, y: as in `fit`.

@@ -8,8 +8,7 @@ import numpy as np
 from widetail.estimators._sparse import SparseEstimator
 from widetail.estimators._sparse_regressor import SparseMixtureRegressor
 from widetail.kernels import from_config, to_config
-from widetail.sparse import Sites, SparseModel, Variational, Whitening, law_for
-from widetail.sparse._natural import sites_of
+from widetail.sparse import Memory, SparseModel, Variational, Whitening, law_for
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Poisson, StudentT
 
 LIKELIHOODS = {kind.__name__: kind for kind in (Bernoulli, Categorical, Gaussian, Poisson, StudentT)}
@@ -41,15 +40,13 @@ def sparse_parts(model: SparseEstimator) -> tuple[dict[str, np.ndarray], dict[st
         "factor": fitted.whitening.factor,
         "mean": q.mean,
         "precision": q.precision,
-    }
+    } | fitted.memory.arrays()
     facts = {
         "kernel": to_config(model.kernel_),
         "dtype": fitted.whitening.dtype,
         "law": q.law.facts(),
         "likelihood": describe_likelihood(fitted.likelihood),
         "open_share": float(fitted.open_share),
-        "spill": float(fitted.sites.spill),
-        "observations": float(fitted.sites.observations),
         "input_shape": list(model.input_shape_),
     }
     numbers = {"is_vector_": model.is_vector_} if isinstance(model, SparseMixtureRegressor) else {}
@@ -69,5 +66,12 @@ def rebuild_sparse(model: SparseEstimator, facts: dict[str, Any], tensors: dict[
     law = law_for(model._prior).restored(facts["law"])
     q = Variational.at_prior(outputs, count, law).with_mean(mean).with_precision(precision)
     whitening = Whitening(model.kernel_, inducing, factor, facts["dtype"])
-    sites: Sites = sites_of(q, facts["spill"], facts["observations"])
-    model.model_ = SparseModel(whitening, q, restore_likelihood(facts["likelihood"]), sites, facts["open_share"])
+    likelihood = restore_likelihood(facts["likelihood"])
+    if "memory_gram" in tensors:
+        memory = Memory.from_arrays(tensors)
+    else:  # a file of an earlier version; what it says of the residual is multiplied by the expected precision
+        residual = facts["spill"] / q.law.mean_precision
+        memory = Memory.of_posterior(q, likelihood, residual, facts["observations"])
+    if memory.cross.shape != mean.shape:
+        raise ValueError("its arrays do not fit together")
+    model.model_ = SparseModel(whitening, q, likelihood, memory, facts["open_share"])

@@ -112,9 +112,11 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         return self._first_fit(*with_weights(*self._checked(X, y, reset=True), sample_weight))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SparseMixtureRegressor":
-        """Learn from more rows, remembering those before as Gaussian factors.
+        """Learn from more rows in addition to those before, and end where one table of them all would.
 
         The first call learns the kernel, the scaling and the inducing inputs from its rows; later calls keep them.
+        Gaussian noise is remembered exactly by sums over rows; with other likelihoods the last 4096 rows are kept as
+        features and targets, also in the file of `save`, and of older ones their Gaussian factors.
         """
         self._check_parameters()
         is_first = not hasattr(self, "model_")

@@ -9,9 +9,9 @@ from widetail.sparse._held_out import choose_open_share as choose_open_share
 from widetail.sparse._held_out import choose_scale as choose_scale
 from widetail.sparse._inducing import choose_inducing as choose_inducing
 from widetail.sparse._latent import Latent as Latent
+from widetail.sparse._memory import Memory as Memory
 from widetail.sparse._model import SparseModel as SparseModel
 from widetail.sparse._natural import Ascent as Ascent
-from widetail.sparse._natural import Sites as Sites
 from widetail.sparse._probabilities import ClassProbabilities as ClassProbabilities
 from widetail.sparse._probabilities import class_probabilities as class_probabilities
 from widetail.sparse._rows import Rows as Rows

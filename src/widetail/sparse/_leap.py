@@ -39,7 +39,7 @@ def leap(
     if abs(np.log(factor)) < SHORTEST_LEAP:
         return q, likelihood
     following = likelihood.under_scale(factor)
-    if following is not likelihood and not learn_likelihood:
+    if following is not likelihood and not (learn_likelihood and likelihood.learnable):
         return q.with_law(law), likelihood  # noise inside of the scale: the covariances do not depend on it
     eye = np.eye(q.mean.shape[1])
     try:

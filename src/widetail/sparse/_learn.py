@@ -21,6 +21,7 @@ def improved_likelihood(ascent: Ascent, q: Variational, likelihood: Likelihood, 
     if not names:
         return likelihood
     rows = ascent.rows.first(MOST_ROWS)
+    factor = ascent.rows.observations / rows.observations
     variance, nodes = variance[: len(rows)], ascent.nodes(q, likelihood)
     start = np.log([float(getattr(likelihood, name)) for name in names])
 
@@ -30,7 +31,8 @@ def improved_likelihood(ascent: Ascent, q: Variational, likelihood: Likelihood, 
         )
 
     def loss(logs: np.ndarray) -> float:
-        return -values(rows, q.mean, variance, at(logs), nodes)
+        own = at(logs)
+        return -factor * values(rows, q.mean, variance, own, nodes) - ascent.memory.value(q, own)
 
     if len(names) == 1:
         bounds = (start[0] - LARGEST_STEP, start[0] + LARGEST_STEP)

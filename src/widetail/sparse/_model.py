@@ -9,7 +9,7 @@ from widetail.predictive import Predictive
 from widetail.predictive._matrix import LazyMatrix
 from widetail.sparse._features import Whitening
 from widetail.sparse._latent import Latent
-from widetail.sparse._natural import Sites
+from widetail.sparse._memory import Memory
 from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
 from widetail.sparse._rows import Rows, variances
 from widetail.sparse._variational import Variational
@@ -25,7 +25,7 @@ class SparseModel:
         whitening: kernel, inducing inputs and their factor.
         q: variational posterior.
         likelihood: with its learned parameters.
-        sites: what is remembered of the rows.
+        memory: what is remembered of the rows.
         open_share: how much of the variance that inducing inputs leave open belongs to the model: 1 for all of it, 0
             for the model of their span alone.
     """
@@ -33,7 +33,7 @@ class SparseModel:
     whitening: Whitening
     q: Variational
     likelihood: Likelihood
-    sites: Sites
+    memory: Memory
     open_share: float = 1.0
 
     def latent(self, x: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -57,6 +57,15 @@ class Rows:
         """All but the first rows."""
         return Rows(self.features[count:], self.residual[count:], self.y[count:], self.counts[count:])
 
+    def followed_by(self, other: "Rows") -> "Rows":
+        """These rows and then others."""
+        names = [field.name for field in dataclasses.fields(self)]
+        return Rows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+
+    def copied(self) -> "Rows":
+        """In memory, and without holding on to the rows that these were taken from."""
+        return Rows(*(np.array(getattr(self, field.name)) for field in dataclasses.fields(self)))
+
     def with_open_share(self, share: float) -> "Rows":
         """With a part of the residual variance, or none of it."""
         return dataclasses.replace(self, residual=self.residual * self.residual.dtype.type(share))
@@ -93,13 +102,13 @@ class Totals(NamedTuple):
         value: nats.
         slope: derivative in the whitened means, shape (outputs, inducing).
         curvature: $\sum_x \mathbb E[-\beta \ell''] a_x a_x^\top$ per output, shape (outputs, inducing, inducing).
-        spill: the same sum with the residual in place of $a_x a_x^\top$, a number.
+        residual: the same sum with the residual variance in place of $a_x a_x^\top$, all outputs together.
     """
 
     value: float
     slope: np.ndarray
     curvature: np.ndarray
-    spill: float
+    residual: float
 
 
 def variances(rows: Rows, q: Variational) -> np.ndarray:
@@ -115,7 +124,7 @@ def variances(rows: Rows, q: Variational) -> np.ndarray:
 
 def totals(rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> Totals:
     """Everything that a natural gradient needs."""
-    value, spill, slope, curvature = 0.0, 0.0, np.zeros(q.mean.shape), np.zeros(q.precision.shape)
+    value, open_part, slope, curvature = 0.0, 0.0, np.zeros(q.mean.shape), np.zeros(q.precision.shape)
     parameters, mean = as_numbers_of(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
     with jax.enable_x64(True):
         for _, (features, y, counts, var, residual) in rows.chunks(variance, rows.residual):
@@ -123,8 +132,8 @@ def totals(rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelih
             value += float(np.sum(np.asarray(found[0], np.float64)))
             slope += np.asarray(found[1])
             curvature += np.asarray(found[2])
-            spill += float(found[3])
-    return Totals(value, slope, curvature, spill)
+            open_part += float(found[3])
+    return Totals(value, slope, curvature, open_part)
 
 
 def value_and_slope(
@@ -182,16 +191,6 @@ def values_at(
     return found
 
 
-def spills(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> float:
-    """The `spill` of `totals` alone, without matrices."""
-    spill = 0.0
-    parameters, mean = as_numbers_of(rows, likelihood), np.asarray(mean, rows.features.dtype)
-    with jax.enable_x64(True):
-        for _, (features, y, counts, var, residual) in rows.chunks(variance, rows.residual):
-            spill += float(_spill(parameters, features, y, counts, var, residual, mean, nodes))
-    return spill
-
-
 def as_numbers_of(rows: Rows, likelihood: Likelihood) -> Likelihood:
     """A likelihood with parameters in the precision of the features."""
     return jax.tree.map(lambda leaf: np.asarray(leaf, rows.features.dtype), likelihood)
@@ -234,14 +233,6 @@ def _values(likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any
 def _log_scores(likelihood: Likelihood, features: Any, y: Any, var: Any, mean: Any, nodes: Nodes) -> Any:
     draws = draws_for(nodes, len(features))
     return likelihood.log_predictive(features @ mean.T, var, y, nodes.scales, nodes.weights, draws)
-
-
-@jax.jit
-def _spill(
-    likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, residual: Any, mean: Any, nodes: Nodes
-) -> Any:
-    curvature = _expectations(likelihood, features, y, var, mean, nodes).curvature
-    return jnp.sum(curvature * (counts * residual)[:, None])
 
 
 @jax.jit

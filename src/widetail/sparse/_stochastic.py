@@ -15,8 +15,9 @@ from widetail.sparse._draws import nodes_of
 from widetail.sparse._epochs import Epochs
 from widetail.sparse._leap import leap, length_of_leap
 from widetail.sparse._learn import improved_likelihood
+from widetail.sparse._memory import KEPT_ROWS, Memory
 from widetail.sparse._minibatch import REFRESH_EVERY, Moments, minibatch_step, moments_of, refresh, variational_of
-from widetail.sparse._natural import SCALE_ROWS, Ascent, Sites
+from widetail.sparse._natural import SCALE_ROWS, Ascent
 from widetail.sparse._rows import Rows, as_numbers_of, variances
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._train import SparseFit, Validate, likelihood_facts, restored_likelihood
@@ -44,6 +45,7 @@ def train_minibatches(
     q: Variational,
     seen: int,
     *,
+    kept_rows: int = KEPT_ROWS,
     learn_likelihood: bool = True,
     batch_size: int = 256,
     epochs: int = 10,
@@ -65,6 +67,7 @@ def train_minibatches(
         likelihood: where learning starts.
         q: where to start: what `train` found for the first rows.
         seen: how many these were.
+        kept_rows: how many rows may be remembered as they are; see `Memory`.
         learn_likelihood: whether to learn the parameters of the likelihood.
         batch_size: rows per step.
         epochs: passes through the rows, at most.
@@ -116,7 +119,7 @@ def train_minibatches(
     def end_of_epoch(state: _State) -> _State:
         """The law of the scale and the likelihood, from so many rows that they cannot be far off."""
         own, now = likelihood_of(state), variational_of(state.moments, law_of(state))
-        ascent, variance = Ascent(some, Sites.none(*q.mean.shape), seed), variances(some, now)
+        ascent, variance = Ascent(some, Memory.none(*q.mean.shape), seed), variances(some, now)
         now = ascent.law_optimum(now, own, variance)
         own = improved_likelihood(ascent, now, own, variance) if learn_likelihood else own
         log_scales = np.append(state.log_scales[1:], -np.log(now.law.mean_precision))
@@ -147,11 +150,12 @@ def train_minibatches(
         )
     best, learned = variational_of(course.best.moments, law_of(course.best)), likelihood_of(course.best)
     return SparseFit.after_epochs(
-        Ascent(rows, Sites.none(*q.mean.shape), seed),
+        Ascent(rows, Memory.none(*q.mean.shape), seed),
         best,
         learned,
         [bound / rows.observations for bound in course.bounds],
         scores=course.scores,
+        kept_rows=kept_rows,
         converged=len(course.bounds) < epochs,
         seconds=time.monotonic() - began,
     )

@@ -14,7 +14,8 @@ from widetail.progress import Progress, annotate, reporter
 from widetail.sparse._epochs import note_of
 from widetail.sparse._leap import leap, length_of_leap
 from widetail.sparse._learn import improved_likelihood
-from widetail.sparse._natural import Ascent, Sites
+from widetail.sparse._memory import KEPT_ROWS, Memory
+from widetail.sparse._natural import Ascent
 from widetail.sparse._rows import Rows, variances
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
@@ -40,7 +41,7 @@ class SparseFit:
             their estimates in every epoch, and the bound itself at the end.
         stage_rows: rows of the stage of every iteration.
         scores: validation log score after every iteration; empty without validation data.
-        sites: what a later fit needs to remember of these rows.
+        memory: what a later fit needs to remember of these rows and those before.
         converged: whether it stopped by itself rather than at `max_iterations`.
         seconds: wall time, of this run only if it was resumed.
     """
@@ -50,7 +51,7 @@ class SparseFit:
     bounds: list[float]
     stage_rows: list[int]
     scores: list[float]
-    sites: Sites
+    memory: Memory
     converged: bool
     seconds: float
 
@@ -68,6 +69,7 @@ class SparseFit:
         estimates: list[float],
         *,
         scores: list[float],
+        kept_rows: int,
         converged: bool,
         seconds: float,
     ) -> "SparseFit":
@@ -80,7 +82,7 @@ class SparseFit:
             bounds=bounds,
             stage_rows=[len(ascent.rows)] * len(bounds),
             scores=scores,
-            sites=ascent.remember(q, likelihood, variance),
+            memory=ascent.memory.after(ascent.rows, q, likelihood, keep=kept_rows, seed=ascent.seed),
             converged=converged,
             seconds=seconds,
         )
@@ -91,7 +93,8 @@ def train(
     likelihood: Likelihood,
     q: Variational,
     *,
-    sites: Sites | None = None,
+    memory: Memory | None = None,
+    kept_rows: int = KEPT_ROWS,
     learn_likelihood: bool = True,
     max_iterations: int = 40,
     tolerance: float = 1e-5,
@@ -112,7 +115,8 @@ def train(
         rows: cached features and targets, in random order.
         likelihood: where learning starts.
         q: where to start.
-        sites: what is remembered of rows seen before.
+        memory: what is remembered of rows seen before.
+        kept_rows: how many rows may be remembered as they are; see `Memory`.
         learn_likelihood: whether to learn the parameters of the likelihood.
         max_iterations: of each stage.
         tolerance: a stage ends when an iteration gains less than this, in nats per row.
@@ -125,10 +129,14 @@ def train(
         progress: True for a bar on a terminal, or a function of (iterations done, most possible).
     """
     began = time.monotonic()
-    sites = Sites.none(*q.mean.shape) if sites is None else sites
-    run = _Run(rows, sites, seed, learn_likelihood, tolerance, max_iterations, from_few, validate, patience)
+    memory = Memory.none(*q.mean.shape) if memory is None else memory
+    # what is remembered of earlier rows is a better start than a few of these
+    from_few = from_few and not memory.observations
+    if memory.rows is not None:
+        rows, memory = memory.rows.followed_by(rows), dataclasses.replace(memory, rows=None)
+    run = _Run(rows, memory, seed, learn_likelihood, tolerance, max_iterations, from_few, validate, patience)
     path = None if checkpoint is None else Path(checkpoint)
-    identity = "" if path is None else _identity(rows, likelihood, q, sites, run)
+    identity = "" if path is None else _identity(rows, likelihood, q, memory, run)
     state = _State.start(q, likelihood)
     if path is not None and path.exists():
         state = _State.read(path, identity, state)
@@ -142,7 +150,7 @@ def train(
             state.write(path, identity)
     report(most, most)
     q, likelihood = (state.best_q, state.best_likelihood) if validate else (state.q, state.likelihood)
-    remembered = Ascent(rows, sites, seed).remember(q, likelihood)
+    remembered = memory.after(rows, q, likelihood, keep=kept_rows, seed=seed)
     return SparseFit(
         q,
         likelihood,
@@ -209,7 +217,7 @@ class _State:
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Run:
     rows: Rows
-    sites: Sites
+    memory: Memory
     seed: int
     learn_likelihood: bool
     tolerance: float
@@ -222,9 +230,7 @@ class _Run:
     def stages(self) -> list[int]:
         """Numbers of rows."""
         sizes = [len(self.rows)]
-        # what is remembered of earlier rows is a better start than a few of these
-        is_gradual = self.from_few and not self.sites.observations
-        while is_gradual and sizes[0] > GROWTH * FIRST_STAGE_PER_POINT * self.rows.features.shape[1]:
+        while self.from_few and sizes[0] > GROWTH * FIRST_STAGE_PER_POINT * self.rows.features.shape[1]:
             sizes.insert(0, sizes[0] // GROWTH)
         return sizes
 
@@ -232,14 +238,14 @@ class _Run:
         """Means, scale, likelihood, covariances."""
         size = self.stages[state.stage]
         is_last_stage = state.stage == len(self.stages) - 1
-        ascent = Ascent(self.rows.first(size), self.sites, self.seed)
+        ascent = Ascent(self.rows.first(size), self.memory, self.seed)
         variance = variances(ascent.rows, state.q)
         q = ascent.mean_optimum(state.q, state.likelihood, variance)
         q = ascent.law_optimum(q, state.likelihood, variance)
         likelihood = (
             improved_likelihood(ascent, q, state.likelihood, variance) if self.learn_likelihood else state.likelihood
         )
-        bound = ascent.bound(q, likelihood, variance) / ascent.rows.observations
+        bound = ascent.bound(q, likelihood, variance) / ascent.observations
         previous = state.bounds[-1] if state.within else -np.inf
         has_leapt = bool(state.within and not state.log_scales)  # a leap forgets the scales before it
         # covariances that depend on themselves may overshoot: shorter steps then
@@ -259,7 +265,7 @@ class _Run:
             scores = [*scores, score]
         if not (is_over and is_last_stage):
             found = ascent.totals(q, likelihood, variance)
-            q = ascent.covariance_step(q, found.curvature, rate)
+            q = ascent.covariance_step(q, likelihood, found.curvature, rate)
             has_time = state.within + ITERATIONS_AFTER_LEAP < self.max_iterations
             if has_time and (length := length_of_leap(log_scales)):
                 stepped = q
@@ -291,8 +297,8 @@ def restored_likelihood(likelihood: Likelihood, facts: dict[str, Any]) -> Likeli
     return dataclasses.replace(likelihood, **{name: float(facts[name]) for name in likelihood.learnable})
 
 
-def _identity(rows: Rows, likelihood: Likelihood, q: Variational, sites: Sites, run: _Run) -> str:
+def _identity(rows: Rows, likelihood: Likelihood, q: Variational, memory: Memory, run: _Run) -> str:
     return fingerprint(
-        rows, likelihood, q, sites, run.seed, run.learn_likelihood, run.tolerance, run.max_iterations, run.patience,
+        rows, likelihood, q, memory, run.seed, run.learn_likelihood, run.tolerance, run.max_iterations, run.patience,
         run.from_few, run.validate is None,
     )  # fmt: skip

@@ -81,6 +81,10 @@ class Likelihood(eqx.Module):
         """Targets for the Gaussian evidence by which a kernel is learned: y on the scale of f, roughly."""
         return y
 
+    def noise_at(self, scales: np.ndarray) -> np.ndarray | None:
+        """Variances of the noise at some scales where y is f plus Gaussian noise; None for any other likelihood."""
+        return None
+
     def under_scale(self, factor: float) -> "Likelihood":
         """The likelihood that says the same of y where every scale is `factor` times as large."""
         return self

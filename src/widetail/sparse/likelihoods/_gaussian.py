@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from widetail.checks import as_parameter, check_variance
 from widetail.predictive import Predictive
@@ -37,6 +38,9 @@ class Gaussian(Likelihood):
         """Variance of the noise at a scale."""
         noise = jnp.asarray(self.noise, dtype)
         return noise * scale if self.scaled else noise
+
+    def noise_at(self, scales: np.ndarray) -> np.ndarray:
+        return float(self.noise) * (scales if self.scaled else np.ones_like(scales))
 
     def under_scale(self, factor: float) -> "Gaussian":
         return dataclasses.replace(self, noise=float(self.noise) / factor) if self.scaled else self

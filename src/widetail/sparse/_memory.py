@@ -1,0 +1,181 @@
+r"""What a model remembers of rows that it has seen, so that a stream of rows ends where one table of them would.
+
+Given the scale $\beta$, a row with Gaussian noise of variance $v(\beta)$ has the expected log density
+$-\frac12\{(y - a_x^\top m)^2 / v + \beta\,(a_x^\top S a_x + r_x) / v + \log 2\pi v\}$: its sums over rows are all that
+is needed of them, whatever the posterior, the law of the scale and the noise will be. Other likelihoods have no such
+sums. Of them the newest rows are kept as they are, and older ones become Gaussian factors of f with the derivatives
+that their expected log density had when they were let go: the same sums, with $v = 1$.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from widetail.sparse._draws import nodes_of
+from widetail.sparse._rows import Rows, totals, variances
+from widetail.sparse._scale import ScaleLaw
+from widetail.sparse._variational import Variational
+from widetail.sparse.likelihoods import Likelihood
+
+KEPT_ROWS = 4096
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Memory:
+    r"""Sums over rows, and rows that are kept as they are.
+
+    Attributes:
+        gram: $\sum_x a_x a_x^\top$, shape (1, inducing, inducing), or one for every output.
+        cross: $\sum_x y_x a_x$, shape (outputs, inducing).
+        square: $\sum_x y_x^2$, all outputs together.
+        residual: sum of the residual variances $r_x$, all outputs together.
+        summed: how many rows the sums are of.
+        rows: those that are kept; None for none.
+    """
+
+    gram: np.ndarray
+    cross: np.ndarray
+    square: float = 0.0
+    residual: float = 0.0
+    summed: float = 0.0
+    rows: Rows | None = None
+
+    @classmethod
+    def none(cls, outputs: int, inducing: int) -> "Memory":
+        """Nothing was seen."""
+        return cls(np.zeros((1, inducing, inducing)), np.zeros((outputs, inducing)))
+
+    @property
+    def observations(self) -> float:
+        """How many rows were seen."""
+        return self.summed + (0.0 if self.rows is None else self.rows.observations)
+
+    def misfit(self, mean: np.ndarray) -> float:
+        r"""$\sum_x |y_x - a_x^\top m|^2$."""
+        return self.square + float(np.sum((times(self.gram, mean) - 2 * self.cross) * mean))
+
+    def per_noise(self, law: ScaleLaw, likelihood: Likelihood) -> float:
+        """Expectation of one over the variance of the noise: what the sums for the means count by."""
+        scales, weights = law.nodes()
+        return float(weights @ (1 / self._noise(likelihood, scales)))
+
+    def scale_per_noise(self, law: ScaleLaw, likelihood: Likelihood) -> float:
+        """Expectation of the scale over the variance of the noise: what the sums for the covariances count by."""
+        scales, weights = law.nodes()
+        return float(weights @ (scales / self._noise(likelihood, scales)))
+
+    def values_at(self, scales: np.ndarray, q: Variational, likelihood: Likelihood) -> np.ndarray:
+        """Expected log density of the summed rows at each of some scales; of Gaussian factors, up to a constant."""
+        if not self.summed:
+            return np.zeros(len(scales))
+        noise = self._noise(likelihood, scales)
+        spread = float(np.sum(self.gram * q.covariance)) + self.residual
+        found = -0.5 * (self.misfit(q.mean) + scales * spread) / noise
+        if likelihood.noise_at(scales) is None:
+            return found
+        return found - 0.5 * self.summed * len(q.mean) * np.log(2 * math.pi * noise)
+
+    def value(self, q: Variational, likelihood: Likelihood) -> float:
+        """Their expectation under the law of the scale."""
+        scales, weights = q.law.nodes()
+        return float(weights @ self.values_at(scales, q, likelihood))
+
+    def after(self, rows: Rows, q: Variational, likelihood: Likelihood, *, keep: int, seed: int) -> "Memory":
+        """With rows that come after those that are kept.
+
+        Args:
+            rows: features and targets.
+            q, likelihood: what was found with all rows.
+            keep: how many rows may be kept, where there are no exact sums.
+            seed: of the draws of f.
+        """
+        if likelihood.noise_at(np.ones(1)) is not None:
+            return self._with_sums(rows)
+        rows = rows if self.rows is None else self.rows.followed_by(rows)
+        gone = max(0, len(rows) - keep)
+        condensed = self._condensed(rows.first(gone), q, likelihood, seed) if gone else self
+        return dataclasses.replace(condensed, rows=rows.after(gone).copied() if keep else None)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For a file; `from_arrays` reads them."""
+        found = {"gram": self.gram, "cross": self.cross, "sums": np.array([self.square, self.residual, self.summed])}
+        if self.rows is not None:
+            found |= {field.name: getattr(self.rows, field.name) for field in dataclasses.fields(Rows)}
+        return {f"memory_{name}": values for name, values in found.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "Memory":
+        """What `arrays` gave, perhaps among others; a ValueError where they do not fit together."""
+        gram, cross, sums = (arrays[f"memory_{name}"] for name in ("gram", "cross", "sums"))
+        outputs, inducing = cross.shape
+        is_right = sums.shape == (3,) and gram.shape[0] in (1, outputs) and gram.shape[1:] == (inducing, inducing)
+        rows = None
+        if "memory_features" in arrays:
+            rows = Rows(*(arrays[f"memory_{field.name}"] for field in dataclasses.fields(Rows)))
+            is_right &= rows.features.shape == (len(rows), inducing)
+            is_right &= rows.residual.shape == rows.counts.shape == (len(rows),)
+        if not is_right:
+            raise ValueError("its arrays of remembered rows do not fit together")
+        return cls(gram, cross, *sums.tolist(), rows)
+
+    @classmethod
+    def of_posterior(cls, q: Variational, likelihood: Likelihood, residual: float, observations: float) -> "Memory":
+        """What a posterior says beyond the prior, for a file that was written before rows were remembered exactly.
+
+        Args:
+            q, likelihood: what was found.
+            residual: how fast the expected log density falls with the scale because of the residual variances.
+            observations: how many rows there were.
+        """
+        memory = dataclasses.replace(cls.none(*q.mean.shape), summed=observations)
+        scale, per_noise = memory.scale_per_noise(q.law, likelihood), memory.per_noise(q.law, likelihood)
+        gram = (q.precision - np.eye(q.mean.shape[1])) / scale
+        cross = times(gram, q.mean) + q.law.mean_precision / per_noise * q.mean
+        square = float(np.sum((2 * cross - times(gram, q.mean)) * q.mean))
+        memory = dataclasses.replace(memory, gram=gram, cross=cross, square=square, residual=residual / scale)
+        if likelihood.noise_at(np.ones(1)) is None:
+            return memory
+        # the sum of squares is not in such a file: the one for which the noise is what learning would make of it
+        unexplained = observations * len(q.mean) - scale * (float(np.sum(gram * q.covariance)) + residual / scale)
+        return dataclasses.replace(memory, square=square + max(0.0, unexplained) / per_noise)
+
+    @staticmethod
+    def _noise(likelihood: Likelihood, scales: np.ndarray) -> np.ndarray:
+        noise = likelihood.noise_at(scales)
+        return np.ones(len(scales)) if noise is None else noise
+
+    def _with_sums(self, rows: Rows) -> "Memory":
+        gram, cross, square = np.zeros(self.gram.shape[1:]), np.zeros(self.cross.shape), 0.0
+        for _, (features, y, counts) in rows.chunks():
+            features, y, counts = (np.asarray(part, np.float64) for part in (features, y, counts))
+            weighted = features * counts[:, None]
+            gram += weighted.T @ features
+            cross += y.T @ weighted
+            square += float(np.sum(counts[:, None] * y**2))
+        open_variance = len(cross) * float(np.sum(rows.residual * rows.counts, dtype=np.float64))
+        return Memory(
+            self.gram + gram,
+            self.cross + cross,
+            self.square + square,
+            self.residual + open_variance,
+            self.summed + rows.observations,
+        )
+
+    def _condensed(self, rows: Rows, q: Variational, likelihood: Likelihood, seed: int) -> "Memory":
+        """Gaussian factors in place of rows: at q they have the same derivatives in means and covariances."""
+        nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype)
+        found = totals(rows, q, variances(rows, q), likelihood, nodes)
+        scale = self.scale_per_noise(q.law, likelihood)
+        return Memory(
+            self.gram + found.curvature / scale,
+            self.cross + found.slope + times(found.curvature, q.mean) / scale,
+            0.0,
+            self.residual + found.residual / scale,
+            self.summed + rows.observations,
+        )
+
+
+def times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """A matrix for every output, or one for all of them, times a vector for every output."""
+    return (matrices @ vectors[..., None])[..., 0]
