@@ -117,7 +117,8 @@ class Memory:
             is_right &= rows.residual.shape == rows.counts.shape == (len(rows),)
         if not is_right:
             raise ValueError("its arrays of remembered rows do not fit together")
-        return cls(gram, cross, *sums.tolist(), rows)
+        square, residual, summed = (float(number) for number in sums)
+        return cls(gram, cross, square, residual, summed, rows)
 
     @classmethod
     def of_posterior(cls, q: Variational, likelihood: Likelihood, residual: float, observations: float) -> "Memory":
