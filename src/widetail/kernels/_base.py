@@ -146,3 +146,15 @@ class Kernel(eqx.Module):
         """
         x1, x2 = check_inputs(self, x1, x2)
         return pull_back(self, cotangent, x1, x2, progress=progress)
+
+    def __add__(self, other: "Kernel") -> "Kernel":
+        """The kernel of the sum of two independent functions, one of either kernel."""
+        from widetail.kernels._composite import Sum  # it is itself a kernel: a cycle inside of this room
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: "Kernel") -> "Kernel":
+        """The kernel of the product of two independent functions, one of either kernel."""
+        from widetail.kernels._composite import Product
+
+        return Product(self, other) if isinstance(other, Kernel) else NotImplemented

@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from widetail.checks import as_parameter, check_variance
+from widetail.checks import as_parameter, check_number, check_variance
 from widetail.kernels._base import Kernel
 from widetail.kernels._distances import squared_distances
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
+from widetail.kernels._vectors import check_vectors
 
 
 class Stationary(Kernel):
@@ -41,16 +42,7 @@ class Stationary(Kernel):
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Vectors only, with as many features as there are length scales."""
-        if len(input_shape) != 1:
-            shape = ", ".join(map(str, input_shape))
-            raise ValueError(
-                f"{name} must hold vectors, shape (n, d), for {type(self).__name__}; got shape (n, {shape}). "
-                f"Flatten it, {name}.reshape(len({name}), -1)."
-            )
-        if jnp.ndim(self.length_scale) == 1 and jnp.shape(self.length_scale)[0] != input_shape[0]:
-            raise ValueError(
-                f"{name} has {input_shape[0]} features, but length_scale has {jnp.shape(self.length_scale)[0]} entries."
-            )
+        check_vectors(self, name, input_shape, "length_scale")
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """One number."""
@@ -118,3 +110,26 @@ class Matern(Stationary):
         s = math.sqrt(2 * self.nu) * jnp.where(is_apart, jnp.sqrt(jnp.where(is_apart, squared, 1)), 0)
         polynomial = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s * s / 3}[self.nu]
         return polynomial * jnp.exp(-s)
+
+
+class RationalQuadratic(Stationary):
+    r"""The kernel $\sigma^2 (1 + r^2 / (2 \alpha))^{-\alpha}$ of the scaled distance $r$.
+
+    A scale mixture of Gaussian kernels of many lengths; for large $\alpha$ a single one.
+
+    Args:
+        length_scale: a length (not squared), or a vector of them, one per feature.
+        variance: $\sigma^2$, the value at distance zero.
+        alpha: how alike the lengths are; positive.
+    """
+
+    length_scale: Any = eqx.field(default=1.0, converter=as_parameter)
+    variance: Any = eqx.field(default=1.0, converter=as_parameter)
+    alpha: Any = eqx.field(default=1.0, converter=as_parameter)
+
+    def __check_init__(self):
+        check_number("alpha", self.alpha, positive=True)
+
+    def profile(self, squared):
+        alpha = jnp.asarray(self.alpha, squared.dtype)
+        return jnp.exp(-alpha * jnp.log1p(squared / (2 * alpha)))

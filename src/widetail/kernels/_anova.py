@@ -1,0 +1,103 @@
+"""A sum over features, pairs of features, and so on: functions that are mostly sums of functions of few inputs."""
+
+import functools
+import itertools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from widetail.checks import as_parameter, check_number, check_variance
+from widetail.kernels._base import Kernel
+from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
+from widetail.kernels._vectors import check_vectors
+
+
+class Anova(Kernel):
+    r"""Functions of single features, of pairs of features, and so on, added up.
+
+    With a Gaussian kernel $k_i$ per feature, $k_i(x, x') = \exp(-\tfrac12 (x_i - x'_i)^2 / \ell_i^2)$, and $a_i$ the
+    variance of the part of feature $i$,
+
+    $$k(x, x') = \prod_i \frac{1 + a_i k_i(x, x')}{1 + a_i} \quad\text{or, up to an order,}\quad
+      1 + \sum_i a_i k_i + v \sum_{i<j} a_i a_j k_i k_j + v^2 \dots$$
+
+    Small $a_i$ make a function that is nearly a sum of functions of one feature each, large ones the Gaussian kernel of
+    all features at once. Ten features and a hundred rows are enough for the former, and far too few for the latter.
+
+    Args:
+        length_scale: $\ell$, a length per feature, or one for all.
+        part_var: $a$, a variance per feature, or one for all.
+        order: how many features may act together; None for any number, where each further one costs a factor $a_i$.
+        interaction_var: $v$, what every further feature of a part costs, with an `order`.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail.kernels import Anova
+        >>> x = np.array([[0.0, 0.0], [0.0, 3.0]])
+        >>> Anova(order=1).kernel(x).nngp.round(3)  # the first feature is the same in both rows
+        array([[3.   , 2.011],
+               [2.011, 3.   ]])
+    """
+
+    length_scale: Any = eqx.field(default=1.0, converter=as_parameter)
+    part_var: Any = eqx.field(default=1.0, converter=as_parameter)
+    order: int | None = eqx.field(default=None, static=True)
+    interaction_var: Any = eqx.field(default=1.0, converter=as_parameter)
+
+    def __check_init__(self):
+        check_variance("length_scale", self.length_scale, positive=True, may_be_vector=True)
+        check_variance("part_var", self.part_var, positive=True, may_be_vector=True)
+        check_number("interaction_var", self.interaction_var, positive=True)
+        if self.order is not None and (isinstance(self.order, bool) or not self.order >= 1):
+            raise ValueError(f"order must be a positive integer, or None for any; got {self.order!r}.")
+
+    def rows_fn(self, get: Get) -> RowsFn:
+        """Scale the inputs."""
+        return functools.partial(_rows, self)
+
+    def cross_fn(self, get: Get) -> CrossFn:
+        """One Gaussian kernel per feature, combined."""
+        return functools.partial(_cross, self)
+
+    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
+        """Vectors only, with as many features as there are length scales and variances."""
+        check_vectors(self, name, input_shape, "length_scale", "part_var")
+
+    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
+        """The sums so far, and the feature at hand."""
+        return 1 + (1 if self.order is None else self.order)
+
+    def _combine(self, features: list[Any], parts: Any) -> Any:
+        """The kernel from those of the single features, for entries of a tile or of the diagonal."""
+        if self.order is None:
+            result = jnp.ones((), parts.dtype)
+            for k, a in zip(features, parts, strict=True):
+                result = result * ((1 + a * k) / (1 + a))
+            return result
+        # sums over all sets of one, two, ... features, of which the next feature is a member or not
+        sums = [jnp.ones((), parts.dtype)] + [jnp.zeros((), parts.dtype)] * self.order
+        for k, a in zip(features, parts, strict=True):
+            sums = [sums[0], *(here + a * k * below for below, here in itertools.pairwise(sums))]
+        price = jnp.asarray(self.interaction_var, parts.dtype)
+        return sums[0] + sum(price**number * total for number, total in enumerate(sums[1:]))
+
+
+@jax.jit
+def _rows(kernel: Anova, x: Float[Array, "n d"]) -> Rows:
+    scaled = x / jnp.asarray(kernel.length_scale, x.dtype)
+    parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x.dtype), x.shape[1:])
+    one = jnp.ones((), x.dtype)
+    diagonal = jnp.broadcast_to(kernel._combine([one] * x.shape[1], parts), x.shape[:1])
+    return Rows(scaled, (), KernelValues(diagonal))
+
+
+@jax.jit
+def _cross(kernel: Anova, rows1: Rows, rows2: Rows) -> KernelValues:
+    x1, x2 = rows1.inputs, rows2.inputs
+    parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x1.dtype), x1.shape[1:])
+    columns = range(x1.shape[1])
+    features = [jnp.exp(-0.5 * (x1[:, None, c] - x2[None, :, c]) ** 2) for c in columns]
+    return KernelValues(kernel._combine(features, parts))

@@ -1,0 +1,108 @@
+"""Sums and products of kernels, of networks, and of both."""
+
+import abc
+from typing import Any
+
+from widetail.kernels._base import Kernel
+from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
+
+
+class Composite(Kernel):
+    """Two kernels of the same inputs, combined entry by entry."""
+
+    first: Any
+    second: Any
+
+    def __check_init__(self):
+        for name in ("first", "second"):
+            part = getattr(self, name)
+            if not isinstance(part, Kernel):
+                raise ValueError(f"{name} must be a network or a kernel of widetail; got {part!r}.")
+
+    @abc.abstractmethod
+    def combine(self, first: Any, second: Any) -> Any:
+        """Entries of the result from entries of the two."""
+
+    def rows_fn(self, get: Get) -> RowsFn:
+        """Prepare the rows for either kernel."""
+        firsts, seconds = self.first.rows_fn(get), self.second.rows_fn(get)
+
+        def rows(x: Any) -> Rows:
+            sides = firsts(x), seconds(x)
+            return Rows(x, sides, self._combined(*(side.diagonal for side in sides)))
+
+        return rows
+
+    def cross_fn(self, get: Get) -> CrossFn:
+        """Either kernel on a tile, then the combination."""
+        firsts, seconds = self.first.cross_fn(get), self.second.cross_fn(get)
+
+        def cross(rows1: Rows, rows2: Rows) -> KernelValues:
+            (first1, second1), (first2, second2) = rows1.statistics, rows2.statistics
+            return self._combined(firsts(first1, first2), seconds(second1, second2))
+
+        return cross
+
+    def _combined(self, first: KernelValues, second: KernelValues) -> KernelValues:
+        return KernelValues(
+            *(None if a is None or b is None else self.combine(a, b) for a, b in zip(first, second, strict=True))
+        )
+
+    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
+        """What both can take."""
+        self.first.check_shape(name, input_shape)
+        self.second.check_shape(name, input_shape)
+
+    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
+        """Those of both, one after the other, and the result of the first kept meanwhile."""
+        return 1 + max(self.first.numbers_per_pair(input_shape), self.second.numbers_per_pair(input_shape))
+
+
+class Sum(Composite):
+    r"""$k_1 + k_2$: of networks, one with two branches and a readout each; written `k1 + k2`.
+
+    Args:
+        first, second: networks or kernels of the same inputs.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail.kernels import RBF, Linear
+        >>> (RBF() + Linear()).kernel(np.array([[0.0], [1.0]])).nngp.round(4)
+        array([[1.    , 0.6065],
+               [0.6065, 2.    ]])
+    """
+
+    @property
+    def has_ntk(self) -> bool:  # type: ignore[override]
+        """Whether both have a tangent kernel: that of the sum is then the sum of theirs."""
+        return self.first.has_ntk and self.second.has_ntk
+
+    def combine(self, first: Any, second: Any) -> Any:
+        return first + second
+
+
+class Product(Composite):
+    r"""$k_1 k_2$, entry by entry; written `k1 * k2`.
+
+    It is the covariance of the product of two independent functions, one of either kernel. No network of ours has it,
+    so it has no tangent kernel.
+
+    Args:
+        first, second: networks or kernels of the same inputs.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail.kernels import RBF, Linear
+        >>> (RBF() * Linear()).kernel(np.array([[0.5], [1.0]])).nngp.round(4)
+        array([[0.25  , 0.4412],
+               [0.4412, 1.    ]])
+    """
+
+    def rows_fn(self, get: Get) -> RowsFn:
+        return super().rows_fn("nngp")
+
+    def cross_fn(self, get: Get) -> CrossFn:
+        return super().cross_fn("nngp")
+
+    def combine(self, first: Any, second: Any) -> Any:
+        return first * second

@@ -1,0 +1,69 @@
+"""Linear functions: a straight line whose coefficients are integrated out."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from widetail.checks import as_parameter, check_variance
+from widetail.kernels._base import Kernel
+from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
+from widetail.kernels._vectors import check_vectors
+
+
+class Linear(Kernel):
+    r"""Linear functions: $\sum_i w_i x_i x'_i + b$, with coefficients $N(0, w_i)$ and an offset $N(0, b)$.
+
+    Added to another kernel it is a linear mean whose coefficients are integrated out exactly; a product of two is a
+    quadratic one.
+
+    Args:
+        weight_var: $w$, the prior variance of a coefficient, one per feature or one for all.
+        bias_var: $b$, the prior variance of the offset.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail.kernels import Linear
+        >>> Linear(weight_var=2.0, bias_var=1.0).kernel(np.array([[1.0], [3.0]])).nngp
+        array([[ 3.,  7.],
+               [ 7., 19.]])
+    """
+
+    weight_var: Any = eqx.field(default=1.0, converter=as_parameter)
+    bias_var: Any = eqx.field(default=0.0, converter=as_parameter)
+
+    def __check_init__(self):
+        check_variance("weight_var", self.weight_var, may_be_vector=True)
+        check_variance("bias_var", self.bias_var)
+
+    def rows_fn(self, get: Get) -> RowsFn:
+        """The inputs as they are."""
+        return functools.partial(_rows, self)
+
+    def cross_fn(self, get: Get) -> CrossFn:
+        """Inner products."""
+        return functools.partial(_cross, self)
+
+    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
+        """Vectors only, with as many features as there are variances."""
+        check_vectors(self, name, input_shape, "weight_var")
+
+    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
+        """One number."""
+        return 1
+
+
+@jax.jit
+def _rows(kernel: Linear, x: Float[Array, "n d"]) -> Rows:
+    diagonal = jnp.sum(jnp.asarray(kernel.weight_var, x.dtype) * x**2, axis=-1) + jnp.asarray(kernel.bias_var, x.dtype)
+    return Rows(x, (), KernelValues(diagonal))
+
+
+@jax.jit
+def _cross(kernel: Linear, rows1: Rows, rows2: Rows) -> KernelValues:
+    # one side carries the variances whole: their roots would have no derivative at zero
+    x1, x2 = rows1.inputs * jnp.asarray(kernel.weight_var, rows1.inputs.dtype), rows2.inputs
+    return KernelValues(x1 @ x2.T + jnp.asarray(kernel.bias_var, x1.dtype))

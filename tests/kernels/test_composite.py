@@ -1,0 +1,142 @@
+"""Sums, products and kernels of vectors, against scikit-learn and against formulas written out."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.gaussian_process import kernels as reference
+
+from widetail import nn
+from widetail.kernels import RBF, Anova, KernelValues, Linear, Matern, PowerExponential, RationalQuadratic, Sum
+
+LENGTHS, PARTS = np.array([0.5, 1.0, 2.0]), np.array([0.3, 2.0, 1.1])
+
+
+@pytest.fixture
+def x():
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    x[7] = x[3]
+    return x
+
+
+def gaussian(x):
+    """The Gaussian kernel of every feature by itself, (features, n, n)."""
+    distance = (x[:, None] - x[None]) / LENGTHS
+    return np.moveaxis(np.exp(-0.5 * distance**2), -1, 0)
+
+
+def test_sums_and_products(x):
+    first, second = RBF(0.7), Linear(weight_var=1.5, bias_var=0.2)
+    k1, k2 = first.kernel(x).nngp, second.kernel(x).nngp
+    np.testing.assert_allclose((first + second).kernel(x).nngp, k1 + k2, rtol=1e-14)
+    np.testing.assert_allclose((first * second).kernel(x).nngp, k1 * k2, rtol=1e-14)
+    np.testing.assert_allclose((first * second + first).kernel(x, x[:4]).nngp, (k1 * k2 + k1)[:, :4], rtol=1e-13)
+    np.testing.assert_allclose((first + second).diagonal(x).nngp, np.diagonal(k1 + k2), rtol=1e-14)
+    np.testing.assert_allclose((first + first).kernel(x).nngp, 2 * k1, rtol=1e-14)
+
+
+def test_the_sum_of_networks_is_the_network_with_both_as_branches(x):
+    branches = nn.Sequential(nn.Dense(weight_var=1.3), nn.Erf()), nn.Sequential(nn.Dense(weight_var=0.5), nn.Relu())
+    ours = (branches[0] + branches[1]).kernel(x)
+    theirs = nn.Parallel(*branches, combine="concatenate").kernel(x)  # a readout over both halves: their average
+    np.testing.assert_allclose(ours.nngp, 2 * theirs.nngp, rtol=1e-12)
+    np.testing.assert_allclose(ours.ntk, 2 * theirs.ntk, rtol=1e-12)
+
+
+def test_a_sum_with_a_kernel_has_no_tangent_kernel(x):
+    net = nn.Sequential(nn.Dense(), nn.Erf())
+    assert (net + net).has_ntk
+    assert not (net + RBF()).has_ntk
+    assert not (net * net).has_ntk
+    assert (net + RBF()).kernel(x).ntk is None
+    with pytest.raises(ValueError, match="Product has no tangent kernel"):
+        (net * net).kernel(x, get="ntk")
+
+
+def test_what_cannot_be_added(x):
+    with pytest.raises(TypeError):
+        RBF() + 1.0  # type: ignore[operator]
+    with pytest.raises(ValueError, match="second must be a network or a kernel"):
+        Sum(RBF(), "rbf")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="x1 has 3 features, but length_scale has 2"):
+        (RBF() + RBF(np.ones(2))).kernel(x)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (RationalQuadratic(0.8, 1.3, alpha=0.6), 1.3 * reference.RationalQuadratic(0.8, 0.6)),
+        (PowerExponential(0.8, power=1.0), None),
+        (PowerExponential(np.sqrt(2) * 0.8, power=2.0), reference.RBF(0.8)),
+        (Linear(1.0, bias_var=0.49), reference.DotProduct(0.7)),
+    ],
+    ids=["rational quadratic", "power 1", "power 2", "linear"],
+)
+def test_values(ours, theirs, x):
+    by_hand = np.exp(-np.sum(np.abs(x[:, None] - x[None]), -1) / 0.8)
+    expected = by_hand if theirs is None else theirs(x)
+    np.testing.assert_allclose(ours.kernel(x).nngp, expected, rtol=1e-12)
+    np.testing.assert_allclose(ours.diagonal(x).nngp, np.diagonal(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_anova_is_the_sum_over_sets_of_features(order, x):
+    k, price = gaussian(x) * PARTS[:, None, None], 0.4
+    expected = np.ones((20, 20))
+    for size in range(1, order + 1):
+        for chosen in itertools.combinations(range(3), size):
+            expected += price ** (size - 1) * np.prod(k[list(chosen)], axis=0)
+    ours = Anova(LENGTHS, PARTS, order=order, interaction_var=price)
+    np.testing.assert_allclose(ours.kernel(x).nngp, expected, rtol=1e-12)
+    np.testing.assert_allclose(ours.diagonal(x).nngp, np.diagonal(expected), rtol=1e-12)
+
+
+def test_anova_of_all_orders(x):
+    k, a = gaussian(x), PARTS[:, None, None]
+    ours = Anova(LENGTHS, PARTS)
+    np.testing.assert_allclose(ours.kernel(x).nngp, np.prod((1 + a * k) / (1 + a), axis=0), rtol=1e-12)
+    np.testing.assert_allclose(ours.diagonal(x).nngp, 1.0, rtol=1e-15)
+    np.testing.assert_allclose(Anova(LENGTHS, 1e9).kernel(x).nngp, RBF(LENGTHS).kernel(x).nngp, rtol=1e-7, atol=1e-7)
+
+
+KERNELS = {
+    "anova": Anova(LENGTHS, PARTS),
+    "anova 2": Anova(LENGTHS, PARTS, order=2),
+    "power": PowerExponential(LENGTHS, power=np.array([1.2, 1.9, 2.0])),
+    "rational quadratic": RationalQuadratic(LENGTHS, alpha=0.7),
+    "linear": Linear(PARTS, bias_var=0.1),
+    "sum of a product": RBF(LENGTHS) * Linear(PARTS, bias_var=0.1) + Matern(),
+    "network and kernel": nn.Sequential(nn.Dense(weight_var=PARTS), nn.Erf()) * Linear(),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_semidefinite_and_differentiable(name, x):
+    kernel = KERNELS[name]
+    values = kernel.kernel(x).nngp
+    np.testing.assert_array_equal(values, values.T)
+    lowest, *_, highest = np.linalg.eigvalsh(values)
+    assert lowest > -1e-12 * highest
+    single = kernel.kernel(x.astype(np.float32)).nngp
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, values, rtol=2e-5, atol=1e-5)
+    weights = np.random.default_rng(1).normal(size=(20, 20))
+    pulled = kernel.pull_back(KernelValues(nngp=weights), x)
+    with jax.enable_x64(True):
+        traced = jax.jit(jax.grad(lambda kernel: jnp.vdot(kernel.kernel(x).nngp, weights)))(kernel)
+    for ours, theirs in zip(jax.tree.leaves(pulled), jax.tree.leaves(traced), strict=True):
+        assert np.all(np.isfinite(ours))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_bad_arguments(x):
+    with pytest.raises(ValueError, match="power must be at most 2"):
+        PowerExponential(power=2.1)
+    with pytest.raises(ValueError, match="order must be a positive integer"):
+        Anova(order=0)
+    with pytest.raises(ValueError, match="part_var has 2 entries"):
+        Anova(part_var=np.ones(2)).kernel(x)
+    with pytest.raises(ValueError, match="alpha must be a positive number"):
+        RationalQuadratic(alpha=-1.0)
