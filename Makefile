@@ -1,17 +1,27 @@
 # Every target works as the first command on a machine with git, make and python3.
 PYTHON ?= python3
-BIN := .venv/bin
-READY := .venv/.ready
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# With `make PYTHON=python3.13 ...`, a .venv that another Python made is made anew.
+minor = $(shell $(1) -c 'import sys; print(sys.version_info[:2])' 2>/dev/null)
+ifneq ($(origin PYTHON),file)
+ifneq ($(call minor,$(PYTHON)),$(call minor,$(BIN)/python))
+.PHONY: $(READY)
+CLEAR := --clear
+endif
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench docs gallery clean
+.PHONY: help setup demo test test-all test-oldest lint format bench docs gallery clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(READY): pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(PYTHON) -m venv $(CLEAR) $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" $(CONSTRAINTS)
 	@touch $@
 
 setup: $(READY)  ## create .venv and install into it
@@ -20,7 +30,7 @@ demo: $(READY)  ## the main job, on data that scikit-learn ships
 	$(BIN)/widetail demo
 
 # Test processes share the cores: BLAS threads of one would spin while those of another work.
-test test-all: export OPENBLAS_NUM_THREADS ?= 1
+test test-all test-oldest: export OPENBLAS_NUM_THREADS ?= 1
 
 # Compiling takes most of the time of the quick tests: they compile without most optimisations, test-all with them.
 # An option of JAX rather than of its compiler, and in the environment: a release that drops it ignores it.
@@ -28,8 +38,15 @@ test: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
 test: $(READY)  ## all but the slow tests
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -q -m "not slow"
 
-test-all: $(READY)  ## every test
+test-all: $(READY)  ## every test, and the quick ones on the oldest versions
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -q
+	$(MAKE) test-oldest
+
+# The lower bounds of pyproject.toml, on the oldest Python: newer ones have no packages that old.
+OLDEST_PYTHON ?= $(shell .ci/pythons | sed -n 's/^3\.11 //p')
+test-oldest:  ## all but the slow tests, on the oldest versions that are supported
+	@test -n "$(OLDEST_PYTHON)" || { echo "Python 3.11 is not here: name it by OLDEST_PYTHON=path" >&2; exit 1; }
+	$(MAKE) test PYTHON=$(OLDEST_PYTHON) VENV=.venv-oldest CONSTRAINTS="--constraint constraints-oldest.txt"
 
 lint: $(READY)  ## formatting, lint, types, order of the rooms
 	$(BIN)/ruff format --check .

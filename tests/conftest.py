@@ -1,6 +1,8 @@
 """Settings shared by every test: strict promotion, fixed keys, where the real data is."""
 
+import importlib.metadata
 import os
+import platform
 from pathlib import Path
 
 import jax
@@ -13,6 +15,13 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 # Deadlines measure the machine and the compiler, not the code.
 settings.register_profile("widetail", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("widetail")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Which versions were tested; a header would not be shown with -q."""
+    packages = ("jax", "numpy", "scipy", "scikit-learn")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    terminalreporter.write_line(f"tested with Python {platform.python_version()}, {versions}")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,16 @@ def test_names_are_loaded_when_they_are_used():
     assert all(getattr(widetail, name) is not None for name in dir(widetail))
     with pytest.raises(AttributeError, match="'widetail' has no attribute 'Dense'"):
         widetail.Dense  # noqa: B018
+
+
+def test_the_oldest_versions_that_are_tested_are_those_that_are_promised():
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    required = {
+        *project["dependencies"],
+        *(line for name in ("cli", "plot", "distributed", "data") for line in extras[name]),
+    }
+    bounds = {re.sub(r"\[.*\]", "", line).replace(">=", "==") for line in required}
+    pinned = {line for line in (root / "constraints-oldest.txt").read_text().splitlines() if not line.startswith("#")}
+    assert pinned == bounds
