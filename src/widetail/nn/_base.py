@@ -318,7 +318,7 @@ def _read_out(k: Covariance, get: Get) -> KernelValues:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    return isinstance(value, type(default)) and value == default
+    return isinstance(value, type(default)) and bool(value == default)
 
 
 # Longer vectors are shown by their length.

@@ -1,0 +1,134 @@
+"""Random networks on zero, equal, opposite, tiny, huge and shifted inputs, against 60-digit arithmetic."""
+
+import numpy as np
+import pytest
+
+from widetail import nn
+from widetail.kernels import RBF, Matern
+
+from . import high_precision
+
+WAVES = [
+    lambda rng: nn.Sin(frequency=rng.uniform(0.3, 2), phase=rng.choice([0.0, 0.4])),
+    lambda rng: nn.Cos(frequency=rng.uniform(0.3, 2)),
+    lambda rng: nn.Rbf(gamma=rng.uniform(0.1, 1)),
+]
+BOUNDED = [*WAVES, lambda rng: nn.Erf(), lambda rng: nn.Sign()]
+UNBOUNDED = [
+    lambda rng: nn.Relu(),
+    lambda rng: nn.LeakyRelu(negative_slope=0.2),
+    lambda rng: nn.Abs(),
+    lambda rng: nn.Gelu(),
+]
+
+
+def random_network(rng, first, later):
+    """A wave, or something else, on the inputs, and up to two more hidden layers."""
+
+    def pick(kinds):
+        return kinds[rng.integers(len(kinds))](rng)
+
+    def dense():
+        return nn.Dense(weight_var=rng.uniform(0.5, 2), bias_var=rng.choice([0.0, 0.1, 0.5]))
+
+    layers = [dense(), pick(first)]
+    for _ in range(rng.integers(0, 3)):
+        layers += [dense(), *([nn.Residual(pick(later), dense())] if rng.random() < 0.25 else []), pick(later)]
+    return nn.Sequential(*layers)
+
+
+def extreme_inputs(rng):
+    x = rng.normal(size=(9, 3))
+    x[1], x[2], x[3] = x[0], -x[0], 0
+    x[4] *= 1e-8
+    x[5] *= 1e6
+    x[6], x[7] = x[5], -x[5]
+    x[8] = 100 + x[8]
+    return x
+
+
+def worst_error(net, x):
+    """The largest error of an entry, as a fraction of the standard deviations that belong to it."""
+    worst = 0.0
+    for found, exact in zip(net.kernel(x), high_precision.kernels(net, x), strict=True):
+        exact = np.array(exact, dtype=object)
+        std = np.sqrt(np.diagonal(exact).astype(float))
+        scale = np.outer(std, std)
+        error = np.abs((found - exact).astype(float)) / np.where(scale > 0, scale, 1)
+        assert np.isfinite(found).all()
+        worst = max(worst, error.max())
+    return worst
+
+
+def worst_errors(seeds, first, later):
+    errors = {}
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        net, x = random_network(rng, first, later), extreme_inputs(rng)
+        errors[repr(net)] = worst_error(net, x)
+    return errors
+
+
+def check(seeds):
+    waves = worst_errors(seeds, WAVES, WAVES)
+    assert max(waves.values()) < 1e-12, waves
+    # An angle of zero that rounding makes 1e-8 is felt linearly by slopes with a jump, and by erf at huge inputs.
+    bounded = worst_errors(seeds, BOUNDED, BOUNDED)
+    assert np.median(list(bounded.values())) < 3e-8, bounded
+    others = worst_errors(seeds, UNBOUNDED, BOUNDED + UNBOUNDED)
+    assert np.median(list(others.values())) < 3e-8, others
+
+
+def test_random_networks():
+    check(range(2))
+
+
+@pytest.mark.slow
+def test_many_random_networks():
+    check(range(100, 150))
+
+
+NETWORKS = {
+    "rbf": nn.Sequential(nn.Dense(weight_var=1.3), nn.Rbf(gamma=0.7)),
+    "sin": nn.Sequential(nn.Dense(weight_var=[1.3, 0.3, 2.0], bias_var=0.2), nn.Sin(frequency=0.7, phase=0.2)),
+    "deep": nn.Sequential(nn.Dense(weight_var=1.3), nn.Cos(), nn.Dense(), nn.Sin()),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+def test_an_offset_in_single_precision(name, offset):
+    x = (offset + np.random.default_rng(0).normal(size=(6, 3))).astype("f4")
+    net = NETWORKS[name]
+    for found, exact in zip(net.kernel(x), high_precision.kernels(net, x), strict=True):
+        np.testing.assert_allclose(found, np.array(exact, dtype=float), rtol=1e-5, atol=1e-7)
+        assert np.linalg.eigvalsh(found.astype(float))[0] > -1e-6
+
+
+@pytest.mark.parametrize("size", [1e8, 1e10])
+def test_large_inputs(size):
+    x = size * np.random.default_rng(0).normal(size=(6, 3))
+    x[1], x[2] = x[0], -x[0]
+    for net in NETWORKS.values():
+        assert worst_error(net, x) < 1e-12
+
+
+@pytest.mark.parametrize("features", [3, 40])
+@pytest.mark.parametrize("kernel", [RBF(length_scale=0.7), Matern(length_scale=0.7)])
+def test_stationary_kernels_do_not_feel_an_offset(kernel, features):
+    x = np.random.default_rng(0).normal(size=(5, features)).astype("f4") / features**0.5
+    shifted = x + np.float32(4096)
+    exact = kernel.kernel(shifted.astype("f8") - 4096).nngp
+    np.testing.assert_allclose(kernel.kernel(shifted).nngp, exact, rtol=1e-4)
+
+
+@pytest.mark.parametrize("all_pairs", [False, True])
+def test_images_far_from_zero(all_pairs):
+    """A convolution with one position and the whole image as its window is a dense layer on the flattened image."""
+    x = (1e4 + np.random.default_rng(0).normal(size=(5, 2, 3, 1))).astype("f4")
+    ending = nn.GlobalAvgPool() if all_pairs else nn.Flatten()
+    conv = nn.Sequential(nn.Conv((2, 3), weight_var=1.3, padding="VALID"), nn.Sin(frequency=0.7), ending)
+    dense = nn.Sequential(nn.Flatten(), nn.Dense(weight_var=1.3), nn.Sin(frequency=0.7))
+    exact = dense.kernel(x.astype("f8").reshape(5, 6)[:, :, None])
+    for found, right in zip(conv.kernel(x), exact, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-5)
