@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from widetail import _progress
+from widetail import progress
 from widetail.sparse import Whitening, _features
 
 from .problems import KERNEL, inputs
@@ -67,14 +67,14 @@ def test_bars_show_what_they_are_told(monkeypatch):
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    report = _progress.reporter(True, "sparse")
-    _progress.annotate(report, "; bound -0.1200, validation -0.2500")
+    report = progress.reporter(True, "sparse")
+    progress.annotate(report, "; bound -0.1200, validation -0.2500")
     report.drawn -= 1.0
     report(1, 4)
     assert "1/4" in terminal.getvalue()
     assert terminal.getvalue().endswith("; bound -0.1200, validation -0.2500")
     told = []
-    own = _progress.reporter(lambda done, total: told.append((done, total)), "sparse")
-    _progress.annotate(own, "; bound")
+    own = progress.reporter(lambda done, total: told.append((done, total)), "sparse")
+    progress.annotate(own, "; bound")
     own(1, 2)
     assert told == [(1, 2)]
