@@ -14,15 +14,15 @@ from .zoo import CASES, SHORT, named
 SAMPLES = 4096
 
 
-def simulate(program, x1, x2=None, *, log=None):
+def simulate(program, x1, x2=None):
     """Both kernels of a program that has exact ones, by simulation."""
     with jax.enable_x64(True):
         inputs = [jnp.asarray(x) for x in (x1, x2) if x is not None]
         graphs = tuple(program.graph(x.shape[1:]) for x in inputs)
         sides = tuple(make_side(x, graph, {}) for x, graph in zip(inputs, graphs, strict=True))
         variances = program.variances_of(graphs[0])
-        found = simulated(graphs, variances, sides, SAMPLES, tangent=True, log=log)
-        return tuple(np.asarray(values) for values in found)
+        found = simulated(graphs, variances, sides, SAMPLES, tangent=True)
+        return tuple(np.asarray(values).mean(axis=0) for values in found)
 
 
 def close(found, expected, tolerance=0.02):
@@ -46,11 +46,9 @@ def test_what_can_be_done_exactly_is_simulated_right(name):
     case = named(name)
     x = case.inputs()
     exact = case.program.kernel(x)
-    log = []
-    nngp, ntk = simulate(case.program, x, x[:4], log=log)
+    nngp, ntk = simulate(case.program, x, x[:4])
     close(nngp, exact.nngp[:, :4])
     close(ntk, exact.ntk[:, :4])
-    assert log[0].error < 0.01 * log[0].size
     own, own_tangent = simulate(case.program, x)
     close(own, np.diagonal(exact.nngp))
     close(own_tangent, np.diagonal(exact.ntk))

@@ -31,37 +31,20 @@ def make_side(x: Any, graph: Graph, known: dict[str, Any]) -> Side:
 
 @dataclasses.dataclass(frozen=True)
 class Accuracy:
-    """How one expectation was computed, and how well.
+    """How a kernel was computed, and how well.
 
     Attributes:
-        variables: names of the two variables whose product it is of.
-        dimensions: of the integral.
-        method: "quadrature" or "quasi-Monte Carlo".
-        error: largest estimated error over all pairs: a standard error for quasi-Monte Carlo, the difference to a rule
-            with fewer nodes for quadrature.
-        size: largest value over all pairs.
+        pairs: whether pairs of inputs are meant, or each input with itself.
+        method: "closed forms", "Hermite series" or "quasi-Monte Carlo".
+        error: largest estimated error of the kernel: its distance from that with twice the polynomials for Hermite
+            series, a standard error over scrambled repetitions for quasi-Monte Carlo; with an allowance for rounding.
+        size: largest value of the kernel.
     """
 
-    variables: tuple[str, str]
-    dimensions: int
+    pairs: bool
     method: str
     error: float
     size: float
-
-
-@dataclasses.dataclass(frozen=True)
-class GaussianLaw:
-    """Jointly Gaussian arguments of two functions.
-
-    Attributes:
-        picks: which of the variables are the arguments of the first and of the second function.
-        means: of every variable: an array over pairs, or None for zero.
-        covariances: by row and column, the lower triangle; None for zero.
-    """
-
-    picks: tuple[tuple[int, ...], tuple[int, ...]]
-    means: list[Any]
-    covariances: list[list[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +53,14 @@ class Options:
 
     Attributes:
         order: Hermite polynomials for functions of one variable.
+        degree: of Hermite polynomials for functions of two variables: those below it are used.
         samples: points of quasi-Monte Carlo.
     """
 
     order: int = 64
+    degree: int = 24
     samples: int = 8192
+
+    def finer(self) -> "Options":
+        """Twice the polynomials."""
+        return dataclasses.replace(self, order=2 * self.order, degree=2 * self.degree)

@@ -4,19 +4,20 @@ import dataclasses
 import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from widetail import nn
 from widetail.programs._functions import apply_function, recognise
-from widetail.programs._statements import Average, Constant, Graph, LinComb, MatMul, Nonlin
+from widetail.programs._statements import Constant, Graph, LinComb, Nonlin
 
 # ("g", k): the k-th Gaussian argument; ("s", k): the k-th scalar; ("c", value): a constant;
 # ("n", fn, (expressions)): a function; ("l", ((number, scalar or None, expression), ...)): a linear combination
 Expression = tuple[Any, ...]
 IDENTITY: Expression = ("g", 0)
 
-# Terms of a sum with at most so many Gaussian arguments are integrated one by one: two of them give four dimensions.
-FEW_ARGUMENTS = 2
+# Products of sums are multiplied out into at most so many summands.
+MOST_PARTS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,17 @@ class Atom:
 
     @property
     def activation(self) -> nn.Activation | None:
-        """The activation of `nn` that it is, if it is one."""
+        """The activation of `nn` with a closed form that it is, if it is one."""
+        found = self._activation
+        return None if isinstance(found, nn.HermiteActivation) else found
+
+    @property
+    def least_order(self) -> int:
+        """The Hermite polynomials that the user asks for with `nn.Tanh(order=128)` and the like; zero otherwise."""
+        return getattr(self._activation, "order", 0)
+
+    @property
+    def _activation(self) -> nn.Activation | None:
         if self.expression[0] == "n" and self.expression[2] == (IDENTITY,):
             return recognise(self.expression[1])
         return None
@@ -50,15 +61,18 @@ class Atom:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A summand of a vector: number x scalars x atom, or without an atom, a constant."""
+    """A summand of a vector: number x scalars x product of atoms; without atoms, a constant."""
 
     number: float
     scalars: tuple[int, ...]
-    atom: Atom | None
+    atoms: tuple[Atom, ...]
+
+    def __mul__(self, other: "Part") -> "Part":
+        return Part(self.number * other.number, self.scalars + other.scalars, self.atoms + other.atoms)
 
 
 class Decomposition:
-    """Vectors of one program as sums of functions of few Gaussian variables."""
+    """Vectors of one program as sums of products of functions of few Gaussian variables."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -70,6 +84,42 @@ class Decomposition:
             self._parts[index] = tuple(self._split(index))
         return self._parts[index]
 
+    def _split(self, index: int) -> list[Part]:
+        line = self.graph.lines[index]
+        statement = line.statement
+        if isinstance(statement, Constant):
+            return [Part(statement.value, (), ())] if statement.value else []
+        if line.kind == "G":
+            return [Part(1.0, (), (Atom(str(index), IDENTITY, (index,), ()),))]
+        if isinstance(statement, LinComb):
+            return [
+                Part(term.number, () if term.scalar is None else (term.scalar,), ()) * part
+                for term in statement.terms
+                for part in self.parts(term.variable)
+            ]
+        assert isinstance(statement, Nonlin)
+        return self._multiplied_out(index, statement) or [Part(1.0, (), (self.atom(index),))]
+
+    def _multiplied_out(self, index: int, statement: Nonlin) -> list[Part] | None:
+        """The summands of a product or a quotient of vectors; None for any other function."""
+        kinds = [self.graph.lines[argument].kind for argument in statement.arguments]
+        # a function of one variable is integrated as it is
+        if "S" in kinds or len(self.graph.lines[index].support) < 2:
+            return None
+        if statement.fn is jnp.multiply:
+            first, second = map(self.parts, statement.arguments)
+        elif statement.fn is jnp.square:
+            first = second = self.parts(statement.arguments[0])
+        elif statement.fn is jnp.divide:
+            above, below = statement.arguments
+            inverse = self._make(f"{index}/", Nonlin(jnp.reciprocal, (below,)))
+            first, second = self.parts(above), (Part(1.0, (), (inverse,)),)
+        else:
+            return None
+        if len(first) * len(second) > MOST_PARTS:
+            return None
+        return [one * other for one in first for other in second]
+
     def factors(self, index: int) -> tuple[int, int] | None:
         """The two vectors whose product a vector is written as; None if it is not."""
         statement = self.graph.lines[index].statement
@@ -79,51 +129,6 @@ class Decomposition:
             return statement.arguments[0], statement.arguments[0]
         kinds = [self.graph.lines[argument].kind for argument in statement.arguments]
         return statement.arguments if statement.fn is jnp.multiply and "S" not in kinds else None  # type: ignore[return-value]
-
-    @functools.cached_property
-    def dimensions(self) -> int:
-        """Of the largest integral that the kernel needs."""
-        found = [2 * self._arguments(self.graph.output)]
-        for index in self.graph.needed():
-            statement = self.graph.lines[index].statement
-            if isinstance(statement, MatMul):
-                found.append(2 * self._arguments(statement.vector))
-            elif isinstance(statement, Average):
-                factors = self.factors(statement.vector)
-                found.append(sum(map(self._arguments, factors)) if factors else self._arguments(statement.vector))
-        return max(found)
-
-    def _arguments(self, index: int) -> int:
-        return max((len(part.atom.gaussians) for part in self.parts(index) if part.atom is not None), default=0)
-
-    def _split(self, index: int) -> list[Part]:
-        line = self.graph.lines[index]
-        statement = line.statement
-        if isinstance(statement, Constant):
-            return [Part(statement.value, (), None)] if statement.value else []
-        if line.kind == "G":
-            return [Part(1.0, (), Atom(str(index), IDENTITY, (index,), ()))]
-        if not isinstance(statement, LinComb):
-            return [Part(1.0, (), self.atom(index))]
-        small: list[Part] = []
-        large = []
-        sizes = [len(self.graph.lines[term.variable].support) for term in statement.terms]
-        # next to a term that needs sampling anyway, one more variable costs less than one more integral
-        few = FEW_ARGUMENTS if max(sizes, default=0) <= FEW_ARGUMENTS else 1
-        for term, size in zip(statement.terms, sizes, strict=True):
-            if size <= few:
-                scalars = () if term.scalar is None else (term.scalar,)
-                small += [
-                    Part(term.number * part.number, scalars + part.scalars, part.atom)
-                    for part in self.parts(term.variable)
-                ]
-            else:
-                large.append(term)
-        if len(large) == len(statement.terms):
-            return [Part(1.0, (), self.atom(index))]
-        if large:
-            small.append(Part(1.0, (), self._make(f"{index}+", LinComb(tuple(large)))))
-        return small
 
     def atom(self, index: int) -> Atom:
         """A vector as one function of all of its Gaussian variables."""
@@ -162,6 +167,43 @@ class Decomposition:
         return Atom(key, expression, tuple(gaussians), tuple(scalars))
 
 
+def product(atoms: tuple[Atom, ...]) -> Atom:
+    """The product of functions, as one function of all of their variables."""
+    if len(atoms) == 1:
+        return atoms[0]
+    atoms = tuple(sorted(atoms, key=lambda atom: atom.key))
+    gaussians = tuple(dict.fromkeys(g for atom in atoms for g in atom.gaussians))
+    scalars = tuple(dict.fromkeys(s for atom in atoms for s in atom.scalars))
+
+    def renumbered(atom: Atom) -> Expression:
+        new_g = {k: gaussians.index(g) for k, g in enumerate(atom.gaussians)}
+        new_s = {k: scalars.index(s) for k, s in enumerate(atom.scalars)}
+        return _renumber(atom.expression, {"g": new_g, "s": new_s})
+
+    expression = functools.reduce(lambda a, b: ("n", jnp.multiply, (a, b)), map(renumbered, atoms))
+    return Atom("*".join(atom.key for atom in atoms), expression, gaussians, scalars)
+
+
+def _renumber(node: Expression, places: dict[str, dict[int, int]]) -> Expression:
+    known: dict[int, Expression] = {}
+
+    def new(node: Expression) -> Expression:
+        if id(node) not in known:
+            tag = node[0]
+            if tag in places:
+                known[id(node)] = (tag, places[tag][node[1]])
+            elif tag == "n":
+                known[id(node)] = (tag, node[1], tuple(map(new, node[2])))
+            elif tag == "l":
+                terms = ((number, None if s is None else new(s), new(argument)) for number, s, argument in node[1])
+                known[id(node)] = (tag, tuple(terms))
+            else:
+                known[id(node)] = node
+        return known[id(node)]
+
+    return new(node)
+
+
 def evaluate(expression: Expression, gaussians: Any, scalars: Any, like: Any) -> Any:
     """The value of an expression, given those of its arguments; shared parts are computed once."""
     known: dict[int, Any] = {}
@@ -188,3 +230,32 @@ def evaluate(expression: Expression, gaussians: Any, scalars: Any, like: Any) ->
         return total
 
     return value(expression)
+
+
+def slopes(expression: Expression, arguments: Any, scalars: Any) -> Any:
+    """The derivatives of a function of entries in each of its arguments, entry by entry."""
+
+    def added_up(values: Any) -> Any:
+        return jnp.sum(jnp.broadcast_to(evaluate(expression, values, scalars, values[0]), values[0].shape))
+
+    return jax.grad(added_up)(tuple(arguments))
+
+
+def independent_groups(
+    graphs: tuple[Graph, Graph], atoms1: tuple[Atom, ...], atoms2: tuple[Atom, ...]
+) -> list[tuple[tuple[Atom, ...], tuple[Atom, ...]]]:
+    """Functions of two inputs, divided into those that depend on common random matrices and biases.
+
+    Gaussian variables without a common one are independent, so the expectation of the product of all functions is the
+    product of the expectations of the groups.
+    """
+    groups: list[tuple[set[str], list[Atom], list[Atom]]] = []
+    for side, atoms in enumerate((atoms1, atoms2)):
+        for atom in atoms:
+            roots = set().union(*(graphs[side].lines[g].roots for g in atom.gaussians))
+            new = (roots, [atom] if side == 0 else [], [atom] if side == 1 else [])
+            for group in [group for group in groups if group[0] & roots]:
+                groups.remove(group)
+                new = (new[0] | group[0], group[1] + new[1], group[2] + new[2])
+            groups.append(new)
+    return [(tuple(first), tuple(second)) for _, first, second in groups]

@@ -1,55 +1,20 @@
-"""Expectations under Gaussian variables, compiled: closed forms, Hermite series, quadrature."""
+"""Expectations of functions of one Gaussian variable each, compiled: closed forms and Hermite series."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from widetail import nn
 from widetail.gaussian import hermite_coefficients, hermite_rule, mehler_sum, norm_and_inverse
-from widetail.programs._expressions import Expression, evaluate
+from widetail.programs._expressions import Expression, evaluate, slopes
 
 # Terms of a sum, all arrays: (numbers, factors per row of side 1, factors per row of side 2, block or None for one).
 # Sums are handed to the function that uses them and are computed inside of it, so they never cost a pass of their own.
 SumTerm = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]
 Sum = tuple[SumTerm, ...]
-
-# Tensor-product rules up to so many dimensions, with so many nodes in each.
-NODES = {1: 64, 2: 40, 3: 24, 4: 16}
-# Numbers in flight in a loop over nodes.
-CHUNK_NUMBERS = 40_000
-
-
-class Rule(NamedTuple):
-    """Nodes under the standard normal law.
-
-    Attributes:
-        nodes: (count, dimensions).
-        weights: (count,), adding up to one.
-    """
-
-    nodes: np.ndarray
-    weights: np.ndarray
-
-
-def most_dimensions() -> int:
-    """The largest dimension of an integral by quadrature."""
-    return max(NODES)
-
-
-@functools.lru_cache(maxsize=8)
-def rule(dimensions: int, *, coarse: bool = False) -> Rule:
-    """The rule for integrals of so many dimensions; `coarse` has fewer nodes, to estimate errors with."""
-    count = NODES[dimensions] - (4 if coarse else 0)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
-    weights /= weights.sum()
-    grid = np.stack(np.meshgrid(*[nodes] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
-    product = functools.reduce(np.multiply.outer, [weights] * dimensions).ravel()
-    kept = product > 1e-18
-    return Rule(grid[kept], product[kept] / product[kept].sum())
 
 
 def add_up(cross: bool, terms: Sum) -> Any:
@@ -73,6 +38,15 @@ def scaled(terms: Sum, number: float, *, numbers: tuple = (), rows1: tuple = (),
     if number != 1.0:
         numbers = (*numbers, number)
     return [(a + numbers, b + rows1, c + rows2, block) for a, b, c, block in terms]
+
+
+def multiply(first: Sum, second: Sum) -> list[SumTerm]:
+    """The terms of a product of sums."""
+    return [
+        (a1 + a2, b1 + b2, c1 + c2, k1 if k2 is None else k2 if k1 is None else k1 * k2)
+        for a1, b1, c1, k1 in first
+        for a2, b2, c2, k2 in second
+    ]
 
 
 def _product(factors: tuple[Any, ...]) -> Any:
@@ -103,8 +77,6 @@ def _align(cross: bool, first: Any, second: Any) -> tuple[Any, Any]:
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def dual(activation: nn.Activation, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
     """E[phi(z) phi(z')] by the activation's own formula."""
-    if isinstance(activation, nn.HermiteActivation):
-        return mehler(True, cross, terms, first, second)
     first, second = _align(cross, first, second)
     return activation.dual(_like_statistics(add_up(cross, terms), first, second), first, second)
 
@@ -118,7 +90,7 @@ def _like_statistics(k: Any, first: Any, second: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def dual_slope(activation: nn.Activation, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
-    """E[phi'(z) phi'(z')] by the activation's own formula; not for those that are computed by quadrature."""
+    """E[phi'(z) phi'(z')] by the activation's own formula."""
     first, second = _align(cross, first, second)
     return activation.dual_and_slope(_like_statistics(add_up(cross, terms), first, second), first, second)[1]
 
@@ -169,7 +141,7 @@ def hermite(expression: Expression, slope: bool, order: int, mean: Any, variance
     norm, inverse = norm_and_inverse(variance)
     nodes, projection, weights = hermite_rule(order, str(variance.dtype))
     z = nodes.reshape(-1, 1) * norm + (0 if mean is None else mean)
-    values = _slopes(expression, (z,), scalars)[0] if slope else evaluate(expression, (z,), scalars, z)
+    values = slopes(expression, (z,), scalars)[0] if slope else evaluate(expression, (z,), scalars, z)
     values = jnp.broadcast_to(values, z.shape)
     return {"inverse": inverse, "value": hermite_coefficients(values, projection, weights)}
 
@@ -228,106 +200,12 @@ power_series.defvjp(_series_forward, _series_backward)
 
 
 @jax.jit
+def second_moment(coefficients: dict[str, Any]) -> Float[Array, "..."]:
+    """E[phi^2] from Hermite coefficients."""
+    return jnp.sum(coefficients["value"] ** 2, axis=0)
+
+
+@jax.jit
 def mean_and_slope(coefficients: dict[str, Any]) -> tuple[Any, Any]:
     """E[phi] and E[phi'] from Hermite coefficients."""
     return coefficients["value"][0], coefficients["value"][1] * coefficients["inverse"]
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def joint(
-    expression1: Expression,
-    expression2: Expression | None,
-    picks: tuple[tuple[int, ...], tuple[int, ...]],
-    coarse: bool,
-    cross: bool,
-    shape_like: Any,
-    means: Any,
-    covariances: Any,
-    scalars1: Any,
-    scalars2: Any,
-    tangents: Any = None,
-) -> Float[Array, "..."]:
-    """E[phi(Z) psi(Z)] for a Gaussian vector Z.
-
-    With tangents, the expectation of sum_ij tangents[i][j] (d_i phi) (d_j psi) instead: what that of the product
-    changes by when the covariance of its i-th with the j-th argument does (Price's theorem).
-
-    Args:
-        expression1: phi.
-        expression2: psi, or None for one.
-        picks: which entries of Z are the arguments of phi and of psi.
-        coarse: whether to use the coarse rule.
-        cross: whether pairs are meant, or each row with itself.
-        shape_like: an array of the shape of the result.
-        means: the mean of every entry of Z: an array, or None for zero.
-        covariances: by row and column, its lower triangle as arrays; None for zero.
-        scalars1: parameters of phi, per row of side 1.
-        scalars2: parameters of psi, per row of side 2.
-        tangents: one array, or None for zero, for each argument of phi and of psi.
-    """
-    dtype = shape_like.dtype
-    dimensions = len(means)
-    nodes, weights = rule(dimensions, coarse=coarse)
-    factor = _semidefinite_factor(covariances, shape_like)
-    scalars1, scalars2 = _align(cross, scalars1, scalars2)
-    size = max(1, min(len(nodes), CHUNK_NUMBERS // max(1, shape_like.size)))
-    missing = -len(nodes) % size
-    nodes = np.concatenate([nodes, np.zeros((missing, dimensions))])
-    weights = np.concatenate([weights, np.zeros(missing)])
-    chunks = jnp.asarray(nodes.reshape(-1, size, dimensions), dtype), jnp.asarray(weights.reshape(-1, size), dtype)
-
-    @jax.checkpoint
-    def contribution(u, w):
-        z = jnp.tensordot(u, factor, axes=([1], [0]))  # (size, dimensions, ...)
-        arguments = [z[:, i] + (0 if means[i] is None else means[i]) for i in range(dimensions)]
-        own1, own2 = ([arguments[i] for i in pick] for pick in picks)
-        if tangents is not None:
-            slopes1, slopes2 = _slopes(expression1, own1, scalars1), _slopes(expression2, own2, scalars2)
-            values = sum(
-                tangents[i][j] * slope1 * slope2
-                for i, slope1 in enumerate(slopes1)
-                for j, slope2 in enumerate(slopes2)
-                if tangents[i][j] is not None
-            )
-        else:
-            values = evaluate(expression1, own1, scalars1, arguments[0])
-            if expression2 is not None:
-                values = values * evaluate(expression2, own2, scalars2, arguments[0])
-        values = jnp.broadcast_to(values, arguments[0].shape)
-        return jnp.tensordot(w, values, 1)
-
-    def step(so_far, chunk):
-        return so_far + contribution(*chunk), None
-
-    return jax.lax.scan(step, jnp.zeros_like(shape_like), chunks)[0]
-
-
-def _slopes(expression: Any, arguments: Any, scalars: Any) -> Any:
-    """The derivatives of a function of entries in each of its arguments, entry by entry."""
-
-    def added_up(values: Any) -> Any:
-        return jnp.sum(jnp.broadcast_to(evaluate(expression, values, scalars, values[0]), values[0].shape))
-
-    return jax.grad(added_up)(tuple(arguments))
-
-
-def _semidefinite_factor(covariances: Any, like: Any) -> Float[Array, "d d ..."]:
-    """Columns of a lower-triangular factor of covariance matrices that may be singular: (column, row, ...)."""
-    size = len(covariances)
-    zero = jnp.zeros_like(like)
-
-    def entry(i: int, j: int) -> Any:
-        value = covariances[max(i, j)][min(i, j)]
-        return zero if value is None else jnp.broadcast_to(value, like.shape)
-
-    columns: list[Any] = []
-    for j in range(size):
-        column = jnp.stack([entry(i, j) if i >= j else zero for i in range(size)])
-        for known in columns:
-            column = column - known * known[j]
-        # what rounding leaves of a variable that depends on the earlier ones is nothing
-        is_new = column[j] > 1e3 * jnp.finfo(like.dtype).eps * entry(j, j)
-        root = jnp.sqrt(jnp.where(is_new, column[j], 1))
-        below = np.arange(size).reshape(-1, *(1,) * like.ndim) >= j
-        columns.append(jnp.where(below & is_new, column / root, 0))
-    return jnp.stack(columns)

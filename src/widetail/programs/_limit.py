@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.programs import _integrals as integrals
-from widetail.programs._evaluation import Accuracy, GaussianLaw, Options, Side
-from widetail.programs._expressions import Atom, Decomposition, Part, evaluate
+from widetail.programs import _planar as planar
+from widetail.programs._evaluation import Options, Side
+from widetail.programs._expressions import Atom, Decomposition, Part, evaluate, independent_groups, product
 from widetail.programs._functions import apply_function, piecewise_linear
-from widetail.programs._integrals import Sum, scaled
+from widetail.programs._integrals import Sum, multiply, scaled
 from widetail.programs._statements import (
     Average,
     BiasVector,
@@ -30,6 +31,11 @@ Steps = Generator[Any, Any, Any]
 
 # Longer sums are computed in pieces: every number of terms is compiled once.
 MOST_TERMS = 12
+ONE: Sum = (((), (), (), None),)
+
+
+class TooManyVariables(Exception):
+    """A function of more than two dependent Gaussian variables, whose expectations have to be simulated."""
 
 
 class Limit:
@@ -43,14 +49,12 @@ class Limit:
         options: Options,
         *,
         same: bool,
-        log: list[Accuracy] | None = None,
     ):
         self.programs = programs
         self.graphs = (programs[0].graph, programs[1].graph)
         self.sides = sides
         self.options = options
         self.same = same
-        self.log = log
         self.dtype = sides[0].x.dtype
         self.shape = (len(sides[0].x),) if same else (len(sides[0].x), len(sides[1].x))
         self.variances = {name: _cast(value, self.dtype) for name, value in variances.items()}
@@ -178,17 +182,29 @@ class Limit:
         return self._collapse(terms, shared=self.uses[0][a] > 1 or self.uses[1][b] > 1)
 
     def _product(self, part1: Part, part2: Part) -> Steps:
-        """E[u v'] for two atoms, or an atom and a constant, or two constants."""
-        atom1, atom2 = part1.atom, part2.atom
-        if atom1 is None and atom2 is None:
-            return (((), (), (), None),)
-        if atom2 is None:
-            assert atom1 is not None
-            mean, _ = yield self.mean_and_slope(0, atom1)
+        """E[u v'] of two products of functions, the product over independent groups of them."""
+        found = ONE
+        for atoms1, atoms2 in independent_groups(self.graphs, part1.atoms, part2.atoms):
+            value = yield self._group(atoms1, atoms2)
+            if value is None:
+                return None
+            found = self._times(found, value)
+        return found
+
+    def _times(self, first: Sum, second: Sum) -> Sum:
+        if len(first) * len(second) > MOST_TERMS:
+            first, second = ((((), (), (), self.array(terms)),) for terms in (first, second))
+        return tuple(multiply(first, second))
+
+    def _group(self, atoms1: tuple[Atom, ...], atoms2: tuple[Atom, ...]) -> Steps:
+        """The expectation of the product of functions, a sum; None for zero."""
+        if not atoms2:
+            mean = yield self._mean_of(0, atoms1)
             return None if mean is None else (((), (mean,), (), None),)
-        if atom1 is None:
-            mean, _ = yield self.mean_and_slope(1, atom2)
+        if not atoms1:
+            mean = yield self._mean_of(1, atoms2)
             return None if mean is None else (((), (), (mean,), None),)
+        atom1, atom2 = product(atoms1), product(atoms2)
         key = (atom1.key, atom2.key)
         if self.same and (atom2.key, atom1.key) in self.products:
             return self.products[atom2.key, atom1.key]
@@ -196,7 +212,7 @@ class Limit:
             if len(atom1.gaussians) <= 1 and len(atom2.gaussians) <= 1:
                 self.products[key] = yield self._pair(atom1, atom2)
             else:
-                self.products[key] = yield self._joint(atom1, atom2)
+                self.products[key] = yield self._several(atom1, atom2)
         return self.products[key]
 
     def _pair(self, atom1: Atom, atom2: Atom) -> Steps:
@@ -231,80 +247,31 @@ class Limit:
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
             return (((), (), (), integrals.piecewise_dual(*forms, cross, k, first, second)),)
         first, second = (yield self.hermite(0, atom1)), (yield self.hermite(1, atom2))
+        if self.same and atom1.key == atom2.key:
+            return (((), (), (), integrals.second_moment(first)),)
         block = integrals.mehler(atom1.expression == atom2.expression, cross, k, first, second)
         return (((), (), (), block),)
 
-    def _joint(self, atom1: Atom, atom2: Atom) -> Steps:
-        """E[phi(z1, z2, ...) psi(z1', z2', ...)] of several variables."""
-        law = yield self._joint_law(atom1, atom2)
-        if law is None:
-            mean1, _ = yield self.mean_and_slope(0, atom1)
-            mean2, _ = yield self.mean_and_slope(1, atom2)
-            return None if mean1 is None or mean2 is None else (((), (mean1,), (mean2,), None),)
-        scalars1, scalars2 = (yield self._parameters(0, atom1)), (yield self._parameters(1, atom2))
-        return (((), (), (), self._integrate(atom1, atom2, law, scalars1, scalars2)),)
+    def _several(self, atom1: Atom, atom2: Atom) -> Steps:
+        """E[phi(z1, z2) psi(z1', z2')] of up to two variables each."""
+        first, second = (yield self.planar(0, atom1)), (yield self.planar(1, atom2))
+        if self.same and atom1.key == atom2.key:
+            return (((), (), (), planar.second_moment(first)),)
+        covariances = yield self._between(atom1, atom2)
+        block = planar.product(atom1.expression == atom2.expression, not self.same, covariances, first, second)
+        return (((), (), (), block),)
 
-    def _joint_law(self, atom1: Atom, atom2: Atom) -> Steps:
-        """The law of all arguments of two functions; None where those of one are independent of the other's."""
-        known: dict[tuple[int, int], Any] = {}
-        if self.same:
-            variables = [(0, g) for g in sorted({*atom1.gaussians, *atom2.gaussians})]
-            places = {g: place for place, (_, g) in enumerate(variables)}
-            picks = tuple(places[g] for g in atom1.gaussians), tuple(places[g] for g in atom2.gaussians)
-        else:
-            variables = [(0, g) for g in atom1.gaussians] + [(1, g) for g in atom2.gaussians]
-            picks = tuple(range(len(atom1.gaussians))), tuple(range(len(atom1.gaussians), len(variables)))
-        is_linked = self.same
-        for i, (side_i, g) in enumerate(variables):
-            for j, (side_j, other) in enumerate(variables[: i + 1]):
-                if side_i == side_j:
-                    self._ask(g, other)
-                    value = yield self.row_covariance(side_i, g, other)
-                    known[i, j] = value if value is None else self._expand(side_i, value)
-                else:
-                    self._ask(other, g)
-                    terms = yield self.covariance(other, g)
-                    is_linked |= terms is not None
-                    known[i, j] = self.array(terms) if terms else None
-        if not is_linked:
-            return None
-        means = []
-        for side, g in variables:
-            mean = yield self.mean(side, g)
-            means.append(None if mean is None else self._expand(side, mean))
-        covariances = [[known[i, j] for j in range(i + 1)] for i in range(len(variables))]
-        return GaussianLaw(picks, means, covariances)
-
-    def _integrate(
-        self, atom1: Atom, atom2: Atom | None, law: GaussianLaw, scalars1: Any, scalars2: Any, tangents: Any = None
-    ) -> Any:
-        """The expectation of a product, or with tangents, of sum_ij tangent_ij d_i phi d_j psi."""
-        like = jnp.zeros(self.shape, self.dtype)
-        expressions = atom1.expression, None if atom2 is None else atom2.expression
-
-        def integral(coarse: bool) -> Any:
-            return integrals.joint(
-                *expressions,
-                law.picks,
-                coarse,
-                not self.same,
-                like,
-                law.means,
-                law.covariances,
-                scalars1,
-                scalars2,
-                tangents,
-            )
-
-        values = integral(False)
-        if self.log is not None:
-            names = self._name(0, atom1), "1" if atom2 is None else self._name(1, atom2)
-            error, size = (float(jnp.max(jnp.abs(found))) for found in (integral(True) - values, values))
-            self.log.append(Accuracy(names, len(law.means), "quadrature", error, size))
-        return values
-
-    def _name(self, side: int, atom: Atom) -> str:
-        return self.graphs[side].lines[int(atom.key.rstrip("+"))].name
+    def _between(self, atom1: Atom, atom2: Atom) -> Steps:
+        """The covariances of the arguments of two functions: arrays, or None for zero."""
+        rows = []
+        for g in atom1.gaussians:
+            row = []
+            for other in atom2.gaussians:
+                self._ask(g, other)
+                terms = yield self.covariance(g, other)
+                row.append(self.array(terms) if terms else None)
+            rows.append(row)
+        return rows
 
     def _ask(self, a: int, b: int) -> None:
         if self.graphs[0].lines[a].roots & self.graphs[1].lines[b].roots:
@@ -340,7 +307,7 @@ class Limit:
         """The limit of one side, each row with itself."""
         one = self.sides[side]
         programs = (self.programs[side], self.programs[side])
-        return Limit(programs, self.variances, (one, one), self.options, same=True, log=self.log)
+        return Limit(programs, self.variances, (one, one), self.options, same=True)
 
     def variance(self, side: int, g: int) -> Steps:
         """Var(g) per row."""
@@ -422,10 +389,22 @@ class Limit:
         terms: list[Any] = []
         for part in self.programs[side].parts(vector):
             rows = yield self._factors(side, part.scalars)
-            mean = () if part.atom is None else ((yield self.mean_and_slope(side, part.atom))[0],)
-            if rows is not None and not any(value is None for value in mean):
-                terms.append(((_number(part.number, self.dtype),), (*rows, *mean), (), None))
+            found = yield self._product(part, Part(1.0, (), ()))
+            if rows is not None and found:
+                terms += scaled(found, part.number, rows1=rows)
         return tuple(terms) or None
+
+    def _mean_of(self, side: int, atoms: tuple[Atom, ...]) -> Steps:
+        """The mean of a product of dependent functions per row; None for zero."""
+        if len(atoms) != 2:
+            return (yield self.mean_and_slope(side, product(atoms)))[0]
+
+        def make() -> Steps:  # as E[phi psi], which has more closed forms than E[(phi psi)]
+            found = yield self._group(atoms[:1], atoms[1:])
+            return None if found is None else self.array(found)
+
+        key = f"mean of {atoms[0].key} {atoms[1].key}"
+        return (yield self._row(side, key, make, lambda limit: limit._mean_of(0, atoms)))
 
     def mean_and_slope(self, side: int, atom: Atom) -> Steps:
         """E[phi] and E[phi'] per row; the mean is None for zero, the slope for one."""
@@ -434,7 +413,7 @@ class Limit:
 
         def make() -> Steps:
             if len(atom.gaussians) > 1:
-                return (yield self._joint_mean(side, atom)), None
+                return (yield self.planar(side, atom))["value"][0, 0], None
             if not atom.gaussians:
                 like = jnp.zeros(self.shape, self.dtype)
                 return evaluate(atom.expression, (), (yield self._parameters(side, atom)), like), None
@@ -448,18 +427,6 @@ class Limit:
 
         ask: Callable[[Limit], Steps] = lambda limit: limit.mean_and_slope(0, atom)  # noqa: E731
         return (yield self._row(side, f"mean and slope {atom.key}", make, ask))
-
-    def _joint_mean(self, side: int, atom: Atom) -> Steps:
-        covariances, means = [], []
-        for i, g in enumerate(atom.gaussians):
-            row = []
-            for other in atom.gaussians[: i + 1]:
-                row.append((yield self.row_covariance(side, g, other)))
-            covariances.append(row)
-            means.append((yield self.mean(side, g)))
-        picks = tuple(range(len(means))), ()
-        scalars = yield self._parameters(side, atom)
-        return self._integrate(atom, None, GaussianLaw(picks, means, covariances), scalars, ())
 
     def statistics(self, side: int, atom: Atom) -> Steps:
         """What the closed form of an activation wants to know of each row."""
@@ -476,10 +443,32 @@ class Limit:
             g = atom.gaussians[0]
             variance, mean = (yield self.variance(side, g)), (yield self.mean(side, g))
             scalars = yield self._parameters(side, atom)
-            return integrals.hermite(atom.expression, slope, self.options.order, mean, variance, scalars)
+            order = max(self.options.order, atom.least_order)
+            return integrals.hermite(atom.expression, slope, order, mean, variance, scalars)
 
         ask: Callable[[Limit], Steps] = lambda limit: limit.hermite(0, atom, slope=slope)  # noqa: E731
         return (yield self._row(side, f"hermite {atom.key}{' slope' if slope else ''}", make, ask))
+
+    def planar(self, side: int, atom: Atom, *, slope: int | None = None) -> Steps:
+        """Coefficients of a function of up to two variables, or of one of its derivatives, per row."""
+        if len(atom.gaussians) > 2:
+            raise TooManyVariables
+
+        def make() -> Steps:
+            covariances, means = [], []
+            for i, g in enumerate(atom.gaussians):
+                row = []
+                for other in atom.gaussians[: i + 1]:
+                    self._ask(other, g)
+                    row.append((yield self.row_covariance(side, g, other)))
+                covariances.append(row)
+                means.append((yield self.mean(side, g)))
+            covariances[0][0] = self._or_zeros(covariances[0][0])
+            scalars = yield self._parameters(side, atom)
+            return planar.coefficients(atom.expression, slope, self.options.degree, means, covariances, scalars)
+
+        ask: Callable[[Limit], Steps] = lambda limit: limit.planar(0, atom, slope=slope)  # noqa: E731
+        return (yield self._row(side, f"planar {atom.key}{'' if slope is None else f' slope {slope}'}", make, ask))
 
 
 def _number(value: float, dtype: Any) -> Any:

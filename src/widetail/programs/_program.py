@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
@@ -17,14 +16,14 @@ from widetail.checks import as_parameter, check_variance
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn import Parametrisation
 from widetail.numerics import is_traced
+from widetail.programs._accuracy import accuracy, evaluate, mean_of
 from widetail.programs._evaluation import Accuracy, Options, Side, make_side
 from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
-from widetail.programs._integrals import most_dimensions
 from widetail.programs._language import trace
 from widetail.programs._limit import Limit
 from widetail.programs._needs import needs
-from widetail.programs._simulation import simulated
+from widetail.programs._simulation import drawn_variables, simulated
 from widetail.programs._source import InputError, ProgramError
 from widetail.programs._statements import Graph, Random
 from widetail.programs._tangent import TangentLimit
@@ -33,12 +32,6 @@ from widetail.programs._tangent import TangentLimit
 PROBES = ((3,), (4, 3), (6, 6, 3))
 # Arrays of a tile that are alive at a time, as a fraction of all that are computed.
 ALIVE = 8
-# Rows of which errors of quasi-Monte Carlo are estimated.
-ROWS_CHECKED = 8
-
-
-class QuasiMonteCarloWarning(UserWarning):
-    """A kernel has the random error of quasi-Monte Carlo; the message says how large."""
 
 
 class Program(Kernel):
@@ -126,23 +119,27 @@ class Program(Kernel):
         """Carry each input through the program with itself."""
 
         def rows(x: Any) -> Rows:
-            program = self._decomposed(x.shape[1:])
-            side = make_side(x, program.graph, {})
-            values = self._values((program,), (side,), get, log=self._log())
-            return Rows(x, side.known, values)
+            side, replicates = self.replicates_of_rows(x, get)
+            return Rows(x, side.known, mean_of(replicates))
 
         return rows
 
     def cross_fn(self, get: Get) -> CrossFn:
         """Carry every pair of inputs through the program."""
+        return lambda rows1, rows2: mean_of(self.replicates_of_pairs(rows1, rows2, get))
 
-        def cross(rows1: Rows, rows2: Rows) -> KernelValues:
-            program1, program2 = (self._decomposed(rows.inputs.shape[1:]) for rows in (rows1, rows2))
-            side1 = make_side(rows1.inputs, program1.graph, rows1.statistics)
-            side2 = make_side(rows2.inputs, program2.graph, rows2.statistics)
-            return self._values((program1, program2), (side1, side2), get, log=self._log())
+    def replicates_of_rows(self, x: Any, get: Get) -> tuple[Side, KernelValues]:
+        """The rows with what is known of each, and their kernels, once per replicate."""
+        program = self._decomposed(x.shape[1:])
+        side = make_side(x, program.graph, {})
+        return side, self._values((program,), (side,), get)
 
-        return cross
+    def replicates_of_pairs(self, rows1: Rows, rows2: Rows, get: Get) -> KernelValues:
+        """The kernels of all pairs, once per replicate of quasi-Monte Carlo, or once."""
+        program1, program2 = (self._decomposed(rows.inputs.shape[1:]) for rows in (rows1, rows2))
+        side1 = make_side(rows1.inputs, program1.graph, rows1.statistics)
+        side2 = make_side(rows2.inputs, program2.graph, rows2.statistics)
+        return self._values((program1, program2), (side1, side2), get)
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Trace the program for this shape."""
@@ -156,89 +153,76 @@ class Program(Kernel):
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """The covariances that are computed for a pair, some of which are alive at a time."""
-        if self.uses_samples(tuple(input_shape)):
+        found = needs(self._decomposed(tuple(input_shape)))
+        if found is None:
             return 1  # what a simulation needs does not grow with the number of pairs
-        return max(1, len(self.needed_products(tuple(input_shape))) // ALIVE)
+        return max(1, len(found.products) // ALIVE)
 
     def needed_covariances(self, input_shape: tuple[int, ...]) -> list[tuple[int, int]]:
-        """The pairs of arguments of functions whose covariance the kernel needs, for inputs of one shape."""
-        return sorted(needs(self._decomposed(tuple(input_shape))).asked)
+        """The pairs of arguments of functions whose covariance the kernel needs, for inputs of one shape.
 
-    def needed_products(self, input_shape: tuple[int, ...]) -> list[tuple[str, str]]:
-        """The pairs of functions whose expected product the kernel needs."""
-        return sorted(needs(self._decomposed(tuple(input_shape))).products)
+        Of programs that are simulated, those of all variables that are drawn.
+        """
+        found = needs(self._decomposed(tuple(input_shape)))
+        if found is not None:
+            return sorted(found.asked)
+        graph = self.graph(tuple(input_shape))
+        drawn = drawn_variables(graph)
+        return [(a, b) for a in drawn for b in drawn if a <= b and graph.lines[a].roots & graph.lines[b].roots]
+
+    def uses_samples(self, input_shape: tuple[int, ...]) -> bool:
+        """Whether a function of more than two dependent variables asks for quasi-Monte Carlo."""
+        return needs(self._decomposed(tuple(input_shape))) is None
 
     def accuracy(self, x1: Any, x2: Any = None) -> list[Accuracy]:
-        """Estimated errors of the integrals over several variables, for the first few rows.
+        """Estimated errors of the kernel (`get="nngp"`) with these options, from the first few rows.
 
         Args:
             x1: inputs, as in `kernel`; the first 8 rows are used.
             x2: inputs, or None for `x1` with itself.
 
         Returns:
-            One entry per expectation that was computed by quadrature in two or more dimensions; of programs that need
-            quasi-Monte Carlo, one for each row with itself and one for pairs, of the kernel as a whole. Functions of
-            one variable are not among them: `nn.Elementwise` tabulates their accuracy.
+            One entry for each row with itself and one for pairs. `kernel` itself raises the number of polynomials where
+            the options do not suffice, so it may be better than this.
         """
-        log: list[Accuracy] = []
-        x1 = np.asarray(x1)[:ROWS_CHECKED]
-        x2 = x1 if x2 is None else np.asarray(x2)[:ROWS_CHECKED]
-        with jax.enable_x64(x1.dtype == np.float64):
-            sides, programs = [], []
-            for x in (jnp.asarray(x1), jnp.asarray(x2)):
-                programs.append(self._decomposed(x.shape[1:]))
-                sides.append(make_side(x, programs[-1].graph, {}))
-                self._values((programs[-1],), (sides[-1],), "nngp", log=log)
-            self._values((programs[0], programs[1]), (sides[0], sides[1]), "nngp", log=log)
-        return log
+        return accuracy(self, x1, x2)
 
     def kernel(self, x1: Any, x2: Any = None, get: Get = "both", **options: Any) -> KernelValues:
         """The kernels between the rows of `x1` and of `x2`; see `kernels.Kernel.kernel`.
 
+        For concrete inputs the number of Hermite polynomials is raised, up to four times, until expectations are good
+        to 1e-4 of their size. Under JAX transformations it is what `with_options` says.
+
         Warns:
-            QuasiMonteCarloWarning: an integral has more dimensions than quadrature can do. The message gives the
-                estimated error; more `samples` make it smaller.
+            AccuracyWarning: polynomials do not suffice, as for functions with jumps.
+            QuasiMonteCarloWarning: a function of more than two dependent variables was integrated by quasi-Monte Carlo.
+                The message gives the estimated error; more `samples` make it smaller.
         """
-        if is_traced(self, x1, x2) or not self._may_use_samples(x1):
+        if is_traced(self, x1, x2):
             return super().kernel(x1, x2, get, **options)
-        log: list[Accuracy] = []
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Program)}
-        values = Kernel.kernel(_Observed(**fields, log=log), x1, x2, get, **options)
-        worst = max(log, key=lambda entry: entry.error)
-        variables = max(entry.dimensions for entry in log)
-        warnings.warn(
-            f"{self}: a pair of inputs has {variables} Gaussian variables, which were integrated by quasi-Monte Carlo "
-            f"with {self.options.samples} points. The largest standard error of the kernel is {worst.error:.1e}, where "
-            f"it is up to {worst.size:.2g}. More points: program.with_options(samples=...).",
-            QuasiMonteCarloWarning,
-            stacklevel=2,
-        )
-        return values
+        return evaluate(self, x1, x2, get, **options)
 
-    def _may_use_samples(self, x: Any) -> bool:
-        try:
-            return self.uses_samples(np.shape(x)[1:])
-        except (ValueError, TypeError):  # inputs that do not fit are refused with their name by the evaluation itself
-            return False
-
-    def uses_samples(self, input_shape: tuple[int, ...]) -> bool:
-        """Whether any integral has too many dimensions for quadrature."""
-        return self._decomposed(tuple(input_shape)).dimensions > most_dimensions()
-
-    def with_options(self, *, order: int | None = None, samples: int | None = None) -> "Program":
+    def with_options(
+        self, *, order: int | None = None, degree: int | None = None, samples: int | None = None
+    ) -> "Program":
         """The same program with another accuracy.
 
         Args:
             order: an even number of Hermite polynomials for functions of one variable.
+            degree: an even number: for functions of two dependent variables, polynomials of a smaller total degree.
             samples: points of quasi-Monte Carlo, a power of two.
         """
-        order = self.options.order if order is None else order
-        samples = self.options.samples if samples is None else samples
-        if not isinstance(order, int) or order < 2 or order % 2:
-            raise ValueError(f"order must be an even integer, at least 2; got {order!r}.")
-        if not isinstance(samples, int) or samples < 64 or samples & (samples - 1):
-            raise ValueError(f"samples must be a power of two, at least 64; got {samples!r}.")
-        return self._replace(options=Options(order, samples))
+        given = {"order": order, "degree": degree, "samples": samples}
+        options = dataclasses.replace(
+            self.options, **{name: value for name, value in given.items() if value is not None}
+        )
+        for name in ("order", "degree"):
+            value = getattr(options, name)
+            if not isinstance(value, int) or value < 2 or value % 2:
+                raise ValueError(f"{name} must be an even integer, at least 2; got {value!r}.")
+        if not isinstance(options.samples, int) or options.samples < 64 or options.samples & (options.samples - 1):
+            raise ValueError(f"samples must be a power of two, at least 64; got {options.samples!r}.")
+        return self._replace(options=options)
 
     def at_width(self, width: int, *, outputs: int = 1, parametrisation: Parametrisation = "ntk") -> FiniteProgram:
         """The same program, finite.
@@ -271,35 +255,20 @@ class Program(Kernel):
     def _decomposed(self, input_shape: tuple[int, ...]) -> Decomposition:
         return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked)
 
-    def _values(
-        self, programs: tuple[Decomposition, ...], sides: tuple[Side, ...], get: Get, *, log: list[Accuracy] | None
-    ) -> KernelValues:
-        """The kernels of all pairs of two sides, or of each row of one with itself."""
+    def _values(self, programs: tuple[Decomposition, ...], sides: tuple[Side, ...], get: Get) -> KernelValues:
+        """The kernels of all pairs of two sides, or of each row of one with itself, once per replicate."""
         variances = {}
         for program in programs:
             variances |= self.variances_of(program.graph)
-        if any(program.dimensions > most_dimensions() for program in programs):
-            tangent = get != "nngp"
+        if any(needs(program) is None for program in programs):
             graphs = tuple(program.graph for program in programs)
-            nngp, ntk = simulated(graphs, variances, sides, self.options.samples, tangent=tangent, log=log)
+            nngp, ntk = simulated(graphs, variances, sides, self.options.samples, tangent=get != "nngp")
             return KernelValues(nngp if get != "ntk" else None, ntk)
         kind = Limit if get == "nngp" else TangentLimit
         ends = (programs[0], programs[-1]), (sides[0], sides[-1])
-        limit = kind(ends[0], variances, ends[1], self.options, same=len(sides) == 1, log=log)
-        nngp = limit.readout() if get != "ntk" else None
-        return KernelValues(nngp, limit.tangent_readout() if isinstance(limit, TangentLimit) else None)
-
-    def _log(self) -> list[Accuracy] | None:
-        return None
-
-
-class _Observed(Program):
-    """A program that writes the errors of its integrals down while it is evaluated."""
-
-    log: list[Accuracy] | None = eqx.field(static=True, default=None)
-
-    def _log(self) -> list[Accuracy] | None:
-        return self.log
+        limit = kind(ends[0], variances, ends[1], self.options, same=len(sides) == 1)
+        nngp = limit.readout()[None] if get != "ntk" else None
+        return KernelValues(nngp, limit.tangent_readout()[None] if isinstance(limit, TangentLimit) else None)
 
 
 @functools.lru_cache(maxsize=512)

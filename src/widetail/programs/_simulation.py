@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.programs._evaluation import Accuracy, Side
+from widetail.programs._evaluation import Side
 from widetail.programs._functions import apply_function
 from widetail.programs._statements import (
     Average,
@@ -41,7 +41,6 @@ def simulated(
     samples: int,
     *,
     tangent: bool,
-    log: list[Accuracy] | None,
 ) -> tuple[Any, Any]:
     """The kernel, and the tangent kernel or None, of all pairs of rows of two sides, or of each row of one.
 
@@ -51,21 +50,12 @@ def simulated(
         sides: two for pairs, one for every row with itself.
         samples: points, divided among the replicates.
         tangent: whether the tangent kernel is wanted.
-        log: where the standard errors over replicates are written down, of each kernel.
+
+    Returns:
+        Each with an axis for the replicates in front.
     """
     inputs = tuple((side.x, side.present) for side in sides)
-    found = _replicates(graphs, samples, tangent, variances, inputs)
-    if log is not None:
-        first, last = (graph.lines[graph.output].name for graph in (graphs[0], graphs[-1]))
-        dimensions = sum(len(drawn_variables(graph)) for graph in graphs)
-        for kernel in found:
-            if kernel is not None:
-                replicates = np.asarray(kernel)
-                error = np.max(replicates.std(axis=0, ddof=1), initial=0) / np.sqrt(len(replicates))
-                size = np.max(np.abs(replicates.mean(axis=0)), initial=0)
-                log.append(Accuracy((first, last), dimensions, "quasi-Monte Carlo", float(error), float(size)))
-    nngp, ntk = (None if values is None else values.mean(axis=0) for values in found)
-    return nngp, ntk
+    return _replicates(graphs, samples, tangent, variances, inputs)
 
 
 def drawn_variables(graph: Graph) -> list[int]:

@@ -9,9 +9,9 @@ independent of the body. Averages over the width contribute nothing: their gradi
 
 from typing import Any
 
-from widetail import nn
 from widetail.programs import _integrals as integrals
-from widetail.programs._expressions import Atom, Part
+from widetail.programs import _planar as planar
+from widetail.programs._expressions import Atom, Part, independent_groups, product
 from widetail.programs._functions import piecewise_linear
 from widetail.programs._integrals import Sum, scaled
 from widetail.programs._limit import Limit, Steps
@@ -56,23 +56,39 @@ class TangentLimit(Limit):
         return self.moment_tangents[key]
 
     def _product_tangent(self, part1: Part, part2: Part) -> Steps:
-        atom1, atom2 = part1.atom, part2.atom
-        if atom1 is None or atom2 is None:
-            return None
-        tangents = []
-        for g in atom1.gaussians:
-            row = []
-            for other in atom2.gaussians:
-                row.append((yield self.tangent(g, other)))
-            tangents.append(row)
-        if all(terms is None for row in tangents for terms in row):
-            return None
-        if len(atom1.gaussians) == len(atom2.gaussians) == 1:
-            return (yield self._pair_tangent(atom1, atom2, tangents[0][0]))
-        law = yield self._joint_law(atom1, atom2)
-        scalars1, scalars2 = (yield self._parameters(0, atom1)), (yield self._parameters(1, atom2))
-        arrays = [[None if terms is None else self.array(terms) for terms in row] for row in tangents]
-        return (((), (), (), self._integrate(atom1, atom2, law, scalars1, scalars2, arrays)),)
+        """The product rule over independent groups: the tangent of one times the moments of the others."""
+        groups = independent_groups(self.graphs, part1.atoms, part2.atoms)
+        terms: list[Any] = []
+        for group in groups:
+            found = (yield self._group_tangent(*group)) if all(group) else None
+            for other in groups:
+                if found and other is not group:
+                    moment = yield self._group(*other)
+                    found = None if moment is None else self._times(found, moment)
+            terms += found or ()
+        return tuple(terms) or None
+
+    def _group_tangent(self, atoms1: tuple[Atom, ...], atoms2: tuple[Atom, ...]) -> Steps:
+        """The sum over arguments of their tangents times E[d_i phi d_j psi] (Price's theorem)."""
+        atom1, atom2 = product(atoms1), product(atoms2)
+        is_pair = len(atom1.gaussians) == len(atom2.gaussians) == 1
+        covariances = None if is_pair else (yield self._between(atom1, atom2))
+        terms: list[Any] = []
+        for i, g in enumerate(atom1.gaussians):
+            for j, other in enumerate(atom2.gaussians):
+                tangent = yield self.tangent(g, other)
+                if tangent is None:
+                    continue
+                if is_pair:
+                    return (yield self._pair_tangent(atom1, atom2, tangent))
+                first, second = (yield self.planar(0, atom1, slope=i)), (yield self.planar(1, atom2, slope=j))
+                if self.same and (atom1.key, i) == (atom2.key, j):
+                    slopes = planar.second_moment(first)
+                else:
+                    is_same = atom1.expression == atom2.expression and i == j
+                    slopes = planar.product(is_same, not self.same, covariances, first, second)
+                terms.append(((), (), (), slopes * self.array(tangent)))
+        return tuple(terms) or None
 
     def _pair_tangent(self, atom1: Atom, atom2: Atom, tangent: Sum) -> Steps:
         if atom1.is_gaussian or atom2.is_gaussian:
@@ -92,12 +108,13 @@ class TangentLimit(Limit):
         if centred and activation1 is not None and activation1 == activation2:
             if self.same and atom1.key == atom2.key:
                 return integrals.dual_at_equal(activation1, True, (yield self.variance(0, atom1.gaussians[0])))
-            if not isinstance(activation1, nn.HermiteActivation):
-                first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
-                return integrals.dual_slope(activation1, cross, k, first, second)
+            first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
+            return integrals.dual_slope(activation1, cross, k, first, second)
         forms = piecewise_linear(activation1), piecewise_linear(activation2)
         if centred and forms[0] and forms[1]:
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
             return integrals.piecewise_slope(*forms, cross, k, first, second)
         first, second = (yield self.hermite(0, atom1, slope=True)), (yield self.hermite(1, atom2, slope=True))
+        if self.same and atom1.key == atom2.key:
+            return integrals.second_moment(first)
         return integrals.mehler(atom1.expression == atom2.expression, cross, k, first, second)

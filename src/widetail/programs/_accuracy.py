@@ -1,0 +1,179 @@
+"""How well a kernel is known: more polynomials where they are needed, and a word where they do not suffice."""
+
+import dataclasses
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from widetail import kernels
+from widetail.kernels import CrossFn, Get, KernelValues, Rows, RowsFn
+from widetail.programs._evaluation import Accuracy, Options
+
+if TYPE_CHECKING:
+    from widetail.programs._program import Program
+
+# The share of a second moment that polynomials may leave out: it bounds the relative error of an expectation.
+TOLERANCE = 1e-4
+# Where raising them ends.
+MOST = Options(order=256, degree=48)
+# Rows of which `accuracy` computes the kernel twice.
+ROWS_CHECKED = 8
+
+
+class AccuracyWarning(UserWarning):
+    """Expectations of a program are known less well than 1e-4 of their size; the message says how well."""
+
+
+class QuasiMonteCarloWarning(AccuracyWarning):
+    """A kernel has the random error of quasi-Monte Carlo; the message says how large."""
+
+
+class _TooCoarse(Exception):
+    """Polynomials leave out more than they may; carries the options to try next."""
+
+    def __init__(self, options: Options):
+        self.options = options
+
+
+class _Observed:
+    """A program as the engine sees it, that writes down what is known of errors as it is evaluated."""
+
+    has_ntk = True
+
+    def __init__(self, program: "Program"):
+        self.program = program
+        self.left_out: dict[str, float] = {}
+        self.standard_errors: list[tuple[float, float]] = []
+
+    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
+        return self.program.numbers_per_pair(input_shape)
+
+    def rows_fn(self, get: Get) -> RowsFn:
+        def rows(x: Any) -> Rows:
+            side, replicates = self.program.replicates_of_rows(x, get)
+            found = Rows(x, side.known, self._mean(replicates))
+            self._look_at(found.statistics)
+            return found
+
+        return rows
+
+    def cross_fn(self, get: Get) -> CrossFn:
+        return lambda rows1, rows2: self._mean(self.program.replicates_of_pairs(rows1, rows2, get))
+
+    def _mean(self, replicates: KernelValues) -> KernelValues:
+        for values in replicates:
+            if values is not None and len(values) > 1:
+                self.standard_errors.append(standard_error(values))
+        return mean_of(replicates)
+
+    def _look_at(self, statistics: dict[str, Any]) -> None:
+        """Raise `_TooCoarse` where more polynomials can help."""
+        for name, left_out in series_left_out(statistics).items():
+            self.left_out[name] = max(left_out, self.left_out.get(name, 0.0))
+        options = better = self.program.options
+        for name, left_out in self.left_out.items():
+            which = "order" if name.startswith("hermite") else "degree"
+            if left_out > TOLERANCE and getattr(options, which) < getattr(MOST, which):
+                better = dataclasses.replace(better, **{which: 2 * getattr(options, which)})
+        if better != options:
+            raise _TooCoarse(better)
+
+
+def evaluate(program: "Program", x1: Any, x2: Any, get: Get, **options: Any) -> KernelValues:
+    """A program's kernel of concrete inputs: as many polynomials as it takes, and a warning where they fall short."""
+    kernels.check_get(program, get)
+    x1, x2 = kernels.check_inputs(program, x1, x2)
+    while True:
+        observed = _Observed(program)
+        try:
+            values = kernels.evaluate(observed, x1, x2, get, **options)
+            break
+        except _TooCoarse as found:
+            program = program.with_options(order=found.options.order, degree=found.options.degree)
+    if observed.standard_errors:
+        error, size = max(observed.standard_errors)
+        warnings.warn(
+            f"{program}: functions of more than two dependent Gaussian variables were integrated by quasi-Monte Carlo "
+            f"with {program.options.samples} points. The largest standard error of the kernel is {error:.1e}, where "
+            f"it is up to {size:.2g}. More points: program.with_options(samples=...).",
+            QuasiMonteCarloWarning,
+            stacklevel=4,
+        )
+    worst = max(observed.left_out.values(), default=0.0)
+    if worst > TOLERANCE:
+        warnings.warn(
+            f"{program}: Hermite polynomials (order {program.options.order} in one variable, degree "
+            f"{program.options.degree} in two) leave out up to {worst:.1e} of the second moment of a function, and "
+            f"expectations may be wrong by as much of their size; {TOLERANCE:g} is meant. Functions with kinks or "
+            f"jumps and large variances need many: program.with_options(order=..., degree=...), or an activation of "
+            f"nn with a closed form. program.accuracy(x) estimates the error of the kernel.",
+            AccuracyWarning,
+            stacklevel=4,
+        )
+    return values
+
+
+def accuracy(program: "Program", x1: Any, x2: Any) -> list[Accuracy]:
+    """The errors of the kernel of the first rows with themselves, and of their pairs."""
+    x1 = np.asarray(x1)[:ROWS_CHECKED]
+    x2 = x1 if x2 is None else np.asarray(x2)[:ROWS_CHECKED]
+    with jax.enable_x64(x1.dtype == np.float64):
+        both = jnp.asarray(x1), jnp.asarray(x2)
+        own, pairs, statistics = _kernels_of(program, *both)
+        if len(own) > 1:
+            return [Accuracy(bool(i), "quasi-Monte Carlo", *standard_error(k)) for i, k in enumerate((own, pairs))]
+        finer = own, pairs
+        method = "closed forms"
+        if series_left_out(statistics):
+            method = "Hermite series"
+            options = program.options.finer()
+            finer = _kernels_of(program.with_options(order=options.order, degree=options.degree), *both)[:2]
+    found = []
+    for i, (coarse, fine) in enumerate(zip((own, pairs), finer, strict=True)):
+        coarse, fine = np.asarray(coarse), np.asarray(fine)
+        size = float(np.max(np.abs(coarse), initial=0))
+        rounding = 64 * float(np.finfo(coarse.dtype).eps) * size
+        found.append(Accuracy(bool(i), method, float(np.max(np.abs(coarse - fine), initial=0)) + rounding, size))
+    return found
+
+
+def _kernels_of(program: "Program", x1: Any, x2: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """The kernel of each row of both sides with itself, and of pairs, once per replicate; statistics of the rows."""
+    rows, own = [], []
+    for x in (x1, x2):
+        side, replicates = program.replicates_of_rows(x, "nngp")
+        rows.append(Rows(x, side.known, mean_of(replicates)))
+        own.append(replicates.nngp)
+    pairs = program.replicates_of_pairs(rows[0], rows[1], "nngp").nngp
+    return jnp.concatenate(own, axis=1), pairs, rows[0].statistics | rows[1].statistics
+
+
+def mean_of(replicates: KernelValues) -> KernelValues:
+    """The mean over the first axis."""
+    return KernelValues(*(None if k is None else k.mean(axis=0) for k in replicates))
+
+
+def standard_error(replicates: Any) -> tuple[float, float]:
+    """The largest standard error of the mean over the first axis, and the largest mean."""
+    replicates = np.asarray(replicates)
+    error = np.max(replicates.std(axis=0, ddof=1), initial=0) / np.sqrt(len(replicates))
+    return float(error), float(np.max(np.abs(replicates.mean(axis=0)), initial=0))
+
+
+def series_left_out(statistics: dict[str, Any]) -> dict[str, float]:
+    """By name, the largest share of the second moment that the polynomials of a function leave out."""
+    found = {}
+    for name, known in statistics.items():
+        if name.startswith("hermite"):
+            squares = np.asarray(known["value"]) ** 2
+            rest, total = squares[-2:].sum(axis=0), squares.sum(axis=0)
+        elif name.startswith("planar"):
+            rest = np.sum(np.asarray(known["rest"]) ** 2, axis=0)
+            total = rest + np.sum(np.asarray(known["value"]) ** 2, axis=(0, 1))
+        else:
+            continue
+        found[name] = float(np.max(rest / np.where(total > 0, total, 1), initial=0))
+    return found
