@@ -125,7 +125,7 @@ def test_learning_the_variances():
 
 @pytest.mark.slow
 def test_quasi_monte_carlo_says_so_and_how_well():
-    with pytest.warns(programs.QuasiMonteCarloWarning, match="10 Gaussian variables.*2048 points.*standard error"):
+    with pytest.warns(programs.QuasiMonteCarloWarning, match="quasi-Monte Carlo with 2048 points.*standard error"):
         k = GRU.program.kernel(GRU.x, get="nngp").nngp
     found = GRU.program.accuracy(GRU.x)
     assert {entry.method for entry in found} == {"quasi-Monte Carlo"}

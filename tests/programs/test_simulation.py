@@ -9,7 +9,7 @@ from widetail import programs
 from widetail.programs._evaluation import make_side
 from widetail.programs._simulation import simulated
 
-from .zoo import CASES, SHORT, named
+from .zoo import CASES, GRU, named
 
 SAMPLES = 4096
 
@@ -62,7 +62,7 @@ def gru():
 @pytest.mark.filterwarnings("ignore::widetail.programs.QuasiMonteCarloWarning")
 def test_equal_inputs_and_parts_of_a_matrix(gru):
     """An input with its copy is its variance. Exchanging two inputs exchanges their points: equal up to the error."""
-    x = np.concatenate([SHORT, SHORT[:1]])
+    x = np.concatenate([GRU.x, GRU.x[:1]])
     k = gru.kernel(x, get="nngp").nngp
     np.testing.assert_allclose(k[0, -1], k[0, 0], rtol=1e-10)
     np.testing.assert_allclose(np.diagonal(k), gru.diagonal(x, get="nngp").nngp, rtol=1e-10)
@@ -74,7 +74,7 @@ def test_equal_inputs_and_parts_of_a_matrix(gru):
 @pytest.mark.filterwarnings("ignore::widetail.programs.QuasiMonteCarloWarning")
 def test_gradients_of_a_simulated_kernel(gru):
     with jax.enable_x64(True):
-        x = jnp.asarray(SHORT[:3])
+        x = jnp.asarray(GRU.x[:3])
 
         def total(weight_var):
             return jnp.sum(gru.with_variances(Wz=weight_var).kernel(x, get="nngp").nngp)

@@ -155,8 +155,11 @@ def mehler(same_function: bool, cross: bool, terms: Sum, first: Any, second: Any
     first, second = _align(cross, first, second)
     k = _like_statistics(add_up(cross, terms), first["inverse"], second["inverse"])
     c = jnp.clip(k * (first["inverse"] * second["inverse"]), -1, 1)
-    kept = slice(None) if same_function else slice(0, -2)
-    return power_series(c, first["value"][kept], second["value"][kept])
+    values1, values2 = first["value"], second["value"]
+    if not same_function:
+        order = min(len(values1), len(values2)) - 2
+        values1, values2 = values1[:order], values2[:order]
+    return power_series(c, values1, values2)
 
 
 @jax.custom_vjp
