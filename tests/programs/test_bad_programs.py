@@ -120,7 +120,51 @@ def presence_without_mask(p, x):
     return x.present * (p.input_matrix() @ x)  # to blame
 
 
+def entry_of_a_vector(p, x):
+    h = p.input_matrix() @ x
+    return h[0]  # to blame
+
+
+def one_over_a_gaussian(p, x):
+    return 1 / (p.input_matrix() @ x)  # to blame
+
+
+def function_of_jax(p, x):
+    h = p.input_matrix() @ x
+    return jnp.tanh(h)  # to blame
+
+
+def function_of_numpy(p, x):
+    h = p.input_matrix() @ x
+    return np.tanh(h)  # to blame
+
+
+def transpose_of_numpy(p, x):
+    W = p.matrix()
+    return np.transpose(W)  # to blame
+
+
+def shape_of_an_input(p, x):
+    return p.input_matrix(1.0 / x.shape[0]) @ x  # to blame
+
+
+def jax_on_an_input(p, x):
+    return p.input_matrix() @ jnp.sin(x)  # to blame
+
+
+def power_of_a_matrix(p, x):
+    return p.matrix() ** 2  # to blame
+
+
 BAD = {
+    entry_of_a_vector: r"an entry of a G-variable.*choose a position of the inputs",
+    one_over_a_gaussian: "a division by a G-variable.*keeps off zero",
+    function_of_jax: r"a function of JAX, called on a G-variable: write p.nonlin\(fn, h\)",
+    function_of_numpy: r"np.tanh of a G-variable: write p.nonlin\(jnp.tanh, h\)",
+    transpose_of_numpy: "np.transpose of the matrix W: a matrix is only ever multiplied",
+    shape_of_an_input: r"\.shape of an input: multiply it by an input matrix first",
+    jax_on_an_input: "a function of JAX, called on an input: multiply it by an input matrix",
+    power_of_a_matrix: "arithmetic with the matrix.*only ever multiplied with a vector",
     transpose: "transpose of the matrix W.*not covered",
     transpose_from_the_left: "only a matrix stands on its left",
     readout_inside: "readout vector.*independent",

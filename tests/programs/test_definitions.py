@@ -248,3 +248,20 @@ def test_a_graph_convolution_by_hand():
     root = np.sqrt(1 + 2 * np.diagonal(k))
     each = 2 / np.pi * np.arcsin(2 * k / np.outer(root, root))
     np.testing.assert_allclose(kernel(net, S), each.reshape(3, 3, 3, 3).mean(axis=(1, 3)), rtol=1e-12)
+
+
+def test_powers_absolute_values_and_reciprocals():
+    def spelt(p, x):
+        g = p.input_matrix(0.5) @ x
+        return g**2 + g**3 + abs(g) + 1 / (1 + g**2) + np.float64(2.0) * g
+
+    def written_out(p, x):
+        return p.nonlin(lambda z: z**2 + z**3 + jnp.abs(z) + 1 / (1 + z**2) + 2 * z, p.input_matrix(0.5) @ x)
+
+    at_width = [program(fn).at_width(16) for fn in (spelt, written_out)]
+    parameters = at_width[0].init(jax.random.key(0), (4,))
+    found, expected = (net.apply(parameters, jnp.asarray(X, jnp.float32)) for net in at_width)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    squares = kernel(program(lambda p, x: (p.input_matrix(0.5) @ x) ** 2))
+    k = 0.5 * inner(X, X)
+    np.testing.assert_allclose(squares, np.outer(np.diagonal(k), np.diagonal(k)) + 2 * k**2, rtol=1e-12)

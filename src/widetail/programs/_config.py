@@ -25,6 +25,7 @@ def program_to_config(program: Program) -> dict[str, Any]:
         "settings": {setting: _plain(setting, value) for setting, value in program.settings},
         "variances": {variable: np.asarray(value).tolist() for variable, value in program.variances.items()},
         "order": program.options.order,
+        "degree": program.options.degree,
         "samples": program.options.samples,
     }
 
@@ -37,7 +38,7 @@ def program_from_config(config: dict[str, Any]) -> Program:
     if not isinstance(made, Program):
         raise ValueError(f"widetail.programs has no program called {name!r}")
     made = made(**{setting: _value(value) for setting, value in config["settings"].items()})
-    made = made.with_options(order=config["order"], samples=config["samples"])
+    made = made.with_options(order=config["order"], degree=config.get("degree"), samples=config["samples"])
     return made.with_variances(**config["variances"])
 
 

@@ -34,7 +34,7 @@ MOST_TERMS = 12
 ONE: Sum = (((), (), (), None),)
 
 
-class TooManyVariables(Exception):
+class TooManyVariablesError(Exception):
     """A function of more than two dependent Gaussian variables, whose expectations have to be simulated."""
 
 
@@ -452,7 +452,7 @@ class Limit:
     def planar(self, side: int, atom: Atom, *, slope: int | None = None) -> Steps:
         """Coefficients of a function of up to two variables, or of one of its derivatives, per row."""
         if len(atom.gaussians) > 2:
-            raise TooManyVariables
+            raise TooManyVariablesError
 
         def make() -> Steps:
             covariances, means = [], []

@@ -8,7 +8,7 @@ import numpy as np
 
 from widetail.programs._evaluation import Options, make_side
 from widetail.programs._expressions import Decomposition
-from widetail.programs._limit import Limit, TooManyVariables
+from widetail.programs._limit import Limit, TooManyVariablesError
 
 
 @functools.lru_cache(maxsize=512)
@@ -26,6 +26,6 @@ def needs(program: Decomposition) -> Limit | None:
 
     try:
         jax.eval_shape(run, jax.ShapeDtypeStruct((1, *graph.input_shape), np.float32))
-    except TooManyVariables:
+    except TooManyVariablesError:
         return None
     return found[0]

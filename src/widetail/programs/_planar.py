@@ -24,7 +24,7 @@ STAGES = (8, 16, 32, 64, 128)
 def coefficients(
     expression: Expression, slope: int | None, degree: int, means: Any, covariances: Any, scalars: Any
 ) -> dict[str, Any]:
-    """Coefficients per row of a function of one or two Gaussian variables, and what pairs need to know of its arguments.
+    """Coefficients per row of a function of one or two Gaussian variables, and what pairs need to know.
 
     Args:
         expression: the function.
@@ -62,10 +62,7 @@ def coefficients(
     def one_row(row: Any) -> tuple[Any, Any]:
         factor, means, scalars = row
         z = [f[0] * u + f[1] * v + (0 if m is None else m) for f, m in zip(factor, means, strict=True)]
-        if slope is None:
-            values = evaluate(expression, z, scalars, z[0])
-        else:
-            values = slopes(expression, z, scalars)[slope]
+        values = evaluate(expression, z, scalars, z[0]) if slope is None else slopes(expression, z, scalars)[slope]
         values = jnp.broadcast_to(values, (len(nodes), len(nodes)))
         by_degrees = projection @ values @ projection.T
         value = jnp.where(belongs, by_degrees[first_degree, degrees], 0)

@@ -22,11 +22,23 @@ if TYPE_CHECKING:
     from widetail.programs._language import Builder
 
 
+# Attributes of arrays that people reach for.
+_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "T", "sum", "mean", "dot", "reshape", "astype", "at", "transpose")
+_REFLECTED = {
+    np.add: "__radd__",
+    np.subtract: "__rsub__",
+    np.multiply: "__rmul__",
+    np.true_divide: "__rtruediv__",
+    np.matmul: "__rmatmul__",
+}
+
+
+class MissingAttributeError(ProgramError, AttributeError):
+    """An attribute of arrays that symbolic values do not have."""
+
+
 class Value(abc.ABC):
     """Anything that a program can hold in a variable."""
-
-    # NumPy arrays and numbers on the left leave the operation to us.
-    __array_ufunc__ = None
 
     def __init__(self, builder: "Builder"):
         self._builder = builder
@@ -41,6 +53,32 @@ class Value(abc.ABC):
             f"choose by p.nonlin(jnp.where, ...) or a product with a scalar",
             here(),
         )
+
+    # NumPy and JAX find these when one of their functions is called on a symbolic value.
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        name = _REFLECTED.get(ufunc)
+        if name is not None and method == "__call__" and inputs[1] is self and hasattr(self, name):
+            return getattr(self, name)(inputs[0])  # a NumPy number or array on the left of an operator
+        raise self._refuse(f"np.{ufunc.__name__} of", self._instead(f"jnp.{ufunc.__name__}"))
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        raise self._refuse(f"np.{function.__name__} of", self._instead("fn"))
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self._refuse("an array made of", self._instead("fn"))
+
+    def __jax_array__(self) -> Any:
+        raise self._refuse("a function of JAX, called on", self._instead("fn"))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_ARRAYS:
+            raise MissingAttributeError(f".{name} of {self.describe()}: {self._instead('fn')}", here())
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _instead(self, fn: str) -> str:
+        """What to write instead of a function of arrays."""
+        return "it stands for numbers that are not known yet and has none of the properties of an array"
 
     def _refuse(self, operation: str, advice: str) -> ProgramError:
         return ProgramError(f"{operation} {self.describe()}: {advice}", here())
@@ -88,10 +126,46 @@ class Vector(Value):
 
     def __truediv__(self, other: Any) -> "Vector":
         if isinstance(other, Vector):
+            self._check_denominator(other)
             return self._builder.nonlin(jnp.divide, self, other)
         if isinstance(other, Scalar):
             return self * (1.0 / other)
         return self * (1.0 / self._builder.as_number("/", other))
+
+    def __rtruediv__(self, other: Any) -> "Vector":
+        self._check_denominator(self)
+        number = self._builder.as_number("/", other)
+        return self._builder.nonlin(WithNumber(reversed_divide, number), self)
+
+    def __pow__(self, other: Any) -> "Vector":
+        number = self._builder.as_number("**", other)
+        if number < 0:
+            self._check_denominator(self)
+        return self._builder.nonlin(jnp.square if number == 2 else WithNumber(jnp.power, number), self)
+
+    def __abs__(self) -> "Vector":
+        return self._builder.nonlin(jnp.abs, self)
+
+    def _check_denominator(self, below: "Vector") -> None:
+        if below.kind == "G":
+            raise self._refuse(
+                "a division by", "one over a Gaussian variable has no mean; divide by something that keeps off zero"
+            )
+
+    def __getitem__(self, index: Any) -> Any:
+        raise self._refuse(
+            "an entry of",
+            "all of them have one law, and the width is not known; choose a position of the inputs, xs[0]",
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        return self[0]
+
+    def __len__(self) -> int:
+        raise self._refuse("the length of", "it is the width, which a program does not know")
+
+    def _instead(self, fn: str) -> str:
+        return f"write p.nonlin({fn}, h) for a function of its entries, p.average(h) for their mean"
 
     def __matmul__(self, other: Any) -> Any:
         raise self._refuse(
@@ -108,6 +182,15 @@ class Scalar(Value):
 
     def describe(self) -> str:
         return "a scalar"
+
+    def _instead(self, fn: str) -> str:
+        return f"write p.scalar({fn}, s) for a function of scalars"
+
+    def __pow__(self, other: Any) -> "Scalar":
+        return self._with(jnp.power, other)
+
+    def __abs__(self) -> "Scalar":
+        return self._builder.scalar(jnp.abs, self)
 
     def __add__(self, other: Any) -> "Scalar":
         return self._with(jnp.add, other)
@@ -150,6 +233,11 @@ class Input(Value):
     def describe(self) -> str:
         return "an input"
 
+    def _instead(self, fn: str) -> str:
+        return (
+            "multiply it by an input matrix first, U = p.input_matrix(var); U @ x; its features are not seen one by one"
+        )
+
     @property
     def present(self) -> Scalar:
         """1 where the data point has this position, 0 where it was filled up; see `programs.pack`."""
@@ -165,7 +253,9 @@ class Input(Value):
     def _misused(self, *_: Any) -> Any:
         raise self._refuse("arithmetic with", "multiply it by an input matrix first, U = p.input_matrix(var); U @ x")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _misused
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __abs__ = (
+        __neg__
+    ) = _misused
 
     def __iter__(self) -> Iterator[Any]:
         raise InputError("the inputs are vectors, shape (n, d): they have no positions to go through", here())
@@ -186,6 +276,9 @@ class Inputs(Value):
 
     def describe(self) -> str:
         return f"inputs with positions {self.shape}"
+
+    def _instead(self, fn: str) -> str:
+        return "choose a position first, for x in xs: ... or xs[0], and multiply it by an input matrix"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -210,7 +303,9 @@ class Inputs(Value):
     def _misused(self, *_: Any) -> Any:
         raise self._refuse("arithmetic with", "choose a position first, for x in xs: ... or xs[0]")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _misused
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __abs__ = (
+        __neg__
+    ) = _misused
 
 
 class Matrix(Value):
@@ -222,6 +317,9 @@ class Matrix(Value):
 
     def describe(self) -> str:
         return f"the matrix {self.name}"
+
+    def _instead(self, fn: str) -> str:
+        return "a matrix is only ever multiplied with a vector, W @ h; its transpose is not covered by the theory"
 
     def __matmul__(self, other: Any) -> Vector:
         builder = self._builder
@@ -246,10 +344,6 @@ class Matrix(Value):
             here(),
         )
 
-    def transpose(self) -> Any:
-        """Refused, like `T`."""
-        return self.T
-
     def __rmatmul__(self, other: Any) -> Any:
         raise self._refuse(
             "a product from the left with", "it would need the transpose, which the theory does not cover"
@@ -258,7 +352,9 @@ class Matrix(Value):
     def _misused(self, *_: Any) -> Any:
         raise self._refuse("arithmetic with", "a matrix is only ever multiplied with a vector, W @ h")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __neg__ = _misused
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __abs__ = (
+        __neg__
+    ) = _misused
 
 
 class InputMatrix(Matrix):
@@ -313,5 +409,7 @@ class Output(Value):
     def _misused(self, *_: Any) -> Any:
         raise self._refuse("computing with", "the readout ends a program; return it")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __neg__ = _misused
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __abs__ = (
+        __neg__
+    ) = _misused
     __matmul__ = __rmatmul__ = _misused

@@ -55,7 +55,7 @@ def averaged_rnn(
 def gru(p: Any, xs: Any, *, weight_var: Any = 1.0, input_var: Any = 1.0, bias_var: Any = 0.1) -> Any:
     """A gated recurrent unit (Cho et al., 2014), with its gates; as a tensor program: Yang (2019), appendix.
 
-    A state is a function of all gates so far, so from the second step on expectations are by quasi-Monte Carlo. The
+    A state is a function of all gates so far, so from the third step on expectations are by quasi-Monte Carlo. The
     time of a pair of inputs grows with the square of the number of steps, and so does that of the first call, which
     compiles: tens of seconds for 10 steps, minutes for more than 20.
     """
