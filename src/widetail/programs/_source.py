@@ -10,7 +10,8 @@ from pathlib import Path
 from types import FrameType
 
 _OWN_FOLDER = str(Path(__file__).parent)
-_TYPE_CHECKERS = ("jaxtyping", "beartype")
+# Between the line of the user and the language: type checkers, and libraries whose functions the user called.
+_BETWEEN = ("jaxtyping", "beartype", "jax", "numpy")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,9 +66,7 @@ def here() -> Place:
 def _is_inside(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     module = str(frame.f_globals.get("__name__", ""))
-    return (
-        str(Path(file).parent) == _OWN_FOLDER or file.startswith("<@beartype") or module.split(".")[0] in _TYPE_CHECKERS
-    )
+    return str(Path(file).parent) == _OWN_FOLDER or file.startswith("<@beartype") or module.split(".")[0] in _BETWEEN
 
 
 @functools.lru_cache(maxsize=64)

@@ -68,7 +68,8 @@ class Value(abc.ABC):
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise self._refuse("an array made of", self._instead("fn"))
 
-    def __jax_array__(self) -> Any:
+    @property
+    def __jax_array__(self) -> Any:  # looked for before it is called, and some functions of JAX refuse to call it
         raise self._refuse("a function of JAX, called on", self._instead("fn"))
 
     def __getattr__(self, name: str) -> Any:
