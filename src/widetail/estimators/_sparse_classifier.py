@@ -119,7 +119,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
             return self._first_fit(x, y, counts, np.unique(np.asarray(classes)))
         if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_!r}; got {classes!r}.")
-        self._train(self.model_, *self._shuffled(self._more_inputs(x), self._targets(self._numbers(y)), counts))
+        self._fit_more(self._more_inputs(x), self._targets(self._numbers(y)), counts)
         return self
 
     def _first_fit(

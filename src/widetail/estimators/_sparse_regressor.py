@@ -126,7 +126,7 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != len(self.y_scaling_.shift):
             raise ValueError(f"y must have {len(self.y_scaling_.shift)} outputs, as before; got {columns.shape[1]}.")
-        self._train(self.model_, *self._shuffled(self._more_inputs(x), self.y_scaling_.apply(columns), counts))
+        self._fit_more(self._more_inputs(x), self.y_scaling_.apply(columns), counts)
         return self
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,8 @@ from widetail.sparse._adam import AdamFit as AdamFit
 from widetail.sparse._adam import train_adam as train_adam
 from widetail.sparse._counts import CountMixture as CountMixture
 from widetail.sparse._features import Whitening as Whitening
+from widetail.sparse._fit import fit as fit
+from widetail.sparse._fit import update as update
 from widetail.sparse._held_out import HeldOutChoice as HeldOutChoice
 from widetail.sparse._held_out import choose_open_share as choose_open_share
 from widetail.sparse._held_out import choose_scale as choose_scale
@@ -12,6 +14,7 @@ from widetail.sparse._latent import Latent as Latent
 from widetail.sparse._memory import Memory as Memory
 from widetail.sparse._model import SparseModel as SparseModel
 from widetail.sparse._natural import Ascent as Ascent
+from widetail.sparse._options import TrainingOptions as TrainingOptions
 from widetail.sparse._probabilities import ClassProbabilities as ClassProbabilities
 from widetail.sparse._probabilities import class_probabilities as class_probabilities
 from widetail.sparse._rows import Rows as Rows

@@ -8,6 +8,7 @@ or a larger scale than the bound would have.
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def choose_open_share(
     likelihood: Likelihood,
     q: Variational,
     *,
+    trainer: Callable[..., SparseFit] = train,
     checkpoint: str | Path | None = None,
     **options: Any,
 ) -> HeldOutChoice:
@@ -70,12 +72,13 @@ def choose_open_share(
         rows: to train on, in random order, with all of the residual variance.
         held_out: to score.
         likelihood, q: where to start.
+        trainer: how a candidate is trained, called as `train` is.
         checkpoint: the beginning of the names of files, one per candidate, that are written and resumed from.
-        options: of `train`.
+        options: of `trainer`.
     """
     found: dict[float, tuple[SparseFit, np.ndarray]] = {}
     for share in (1.0, 0.0):
-        fit = train(
+        fit = trainer(
             rows.with_open_share(share), likelihood, q, tolerance=ROUGH, checkpoint=_part(checkpoint, share), **options
         )
         others = held_out.with_open_share(share)
@@ -99,6 +102,7 @@ def choose_scale(
     likelihood: Likelihood,
     q: Variational,
     *,
+    trainer: Callable[..., SparseFit] = train,
     open_share: float = 1.0,
     checkpoint: str | Path | None = None,
     progress: Progress = False,
@@ -111,17 +115,17 @@ def choose_scale(
     the means, the covariances and the width of the law are those with the largest bound.
 
     Args:
-        rows, held_out, likelihood, q, checkpoint: as in `choose_open_share`.
+        rows, held_out, likelihood, q, trainer, checkpoint: as in `choose_open_share`.
         open_share: of the variance that inducing inputs leave open.
         progress: True for a bar on a terminal, or a function of (scales tried, most possible).
-        options: of `train`.
+        options: of `trainer`.
     """
     report = reporter(progress, "scale")
     most = 2 * MOST_TRIED + 1
     rows, held_out = rows.with_open_share(open_share), held_out.with_open_share(open_share)
     seed = options.get("seed", 0)
     report(0, most)
-    fit = train(rows, likelihood, q, tolerance=ROUGH, checkpoint=_part(checkpoint, open_share), **options)
+    fit = trainer(rows, likelihood, q, tolerance=ROUGH, checkpoint=_part(checkpoint, open_share), **options)
     by_bound = 1 / fit.q.law.mean_precision
     tried = {0: (log_score(held_out, fit.q, fit.likelihood, seed), fit.q, fit.likelihood)}
     for direction in (1, -1):
@@ -134,7 +138,7 @@ def choose_scale(
                 break
             held = near.with_law(near.law.held_at(scale))
             path = _part(checkpoint, open_share, step)
-            found = train(rows, own, held, tolerance=ROUGH, from_few=False, checkpoint=path, **options)
+            found = trainer(rows, own, held, tolerance=ROUGH, from_few=False, checkpoint=path, **options)
             tried[step] = (log_score(held_out, found.q, found.likelihood, seed), found.q, found.likelihood)
             if tried[step][0] <= tried[step - direction][0]:
                 break

@@ -1,4 +1,4 @@
-"""A fitted sparse model: what is needed to predict, and to go on learning, without the training data."""
+"""A fitted sparse model: what is needed to predict, and to go on learning."""
 
 import dataclasses
 from typing import Any
@@ -8,10 +8,12 @@ import numpy as np
 from widetail.predictive import Predictive
 from widetail.predictive._matrix import LazyMatrix
 from widetail.sparse._features import Whitening
+from widetail.sparse._held_out import HeldOutChoice
 from widetail.sparse._latent import Latent
 from widetail.sparse._memory import Memory
 from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
 from widetail.sparse._rows import Rows, variances
+from widetail.sparse._train import SparseFit
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 from widetail.sparse.likelihoods._base import SMALLEST_VARIANCE
@@ -28,6 +30,8 @@ class SparseModel:
         memory: what is remembered of the rows.
         open_share: how much of the variance that inducing inputs leave open belongs to the model: 1 for all of it, 0
             for the model of their span alone.
+        fit: how training went; None in a model that was read from a file.
+        choice: what held-out rows said; None where they were not asked.
     """
 
     whitening: Whitening
@@ -35,6 +39,8 @@ class SparseModel:
     likelihood: Likelihood
     memory: Memory
     open_share: float = 1.0
+    fit: SparseFit | None = None
+    choice: HeldOutChoice | None = None
 
     def latent(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean, and variance given a unit scale, of the latent values, shape (m, outputs), float64."""
