@@ -140,9 +140,7 @@ def _checked(likelihood: Likelihood, x: Any, y: Any, counts: Any) -> tuple[np.nd
     x, y = np.asarray(x), np.asarray(y)
     counts = np.ones(len(y)) if counts is None else np.asarray(counts, np.float64)
     if not len(x) == len(y) == len(counts) or not len(x):
-        raise ValueError(
-            f"x, y and counts must have as many rows, one or more; got {len(x)}, {len(y)}, {len(counts)}."
-        )
+        raise ValueError(f"x, y and counts must have as many rows, one or more; got {len(x)}, {len(y)}, {len(counts)}.")
     likelihood.check_targets(y)
     return x, y[:, None] if y.ndim == 1 and not likelihood.couples_outputs else y, counts
 
