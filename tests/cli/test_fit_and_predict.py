@@ -174,6 +174,7 @@ def test_too_many_categories(run, tmp_path):
     ("arguments", "words"),
     [
         (["--target", "z"], ["'z'", "'colour'"]),
+        (["--target", "colur"], ["there are 'colour', 'a', 'b', 'y'"]),
         (["--target", "y", "--drop", "q"], ["--drop", "'q'"]),
         (["--target", "y", "--net", "mlp(depth=three)"], ["depth"]),
         (["--target", "y", "--prior", "gama(1,1)"], ["gamma(a, b)"]),

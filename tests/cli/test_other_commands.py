@@ -13,9 +13,20 @@ def test_help_names_every_command(run):
     assert all(f"  {command} " in outcome.out for command in COMMANDS)
 
 
+def test_no_command_at_all_prints_the_help(run):
+    assert run() == run("--help") == run("-h")
+
+
+def test_completion_for_the_shell(run):
+    outcome = run("--show-completion", "bash")
+    assert outcome.code == 0
+    assert "_WIDETAIL_COMPLETE" in outcome.out
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(run, command):
-    outcome = run(command, "--help")
+    outcome = run(command, "-h")
+    assert outcome == run(command, "--help")
     assert outcome.code == 0
     assert "--json" in outcome.out
     assert "--debug" in outcome.out

@@ -1,12 +1,17 @@
-"""CSV files, by the standard library: it streams, and it can say which row is wrong."""
+"""CSV files, by the standard library.
+
+polars reads faster, but fills cells that a row lacks with nulls, and cannot say which row has too many.
+"""
 
 import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+import polars as pl
+
 from widetail.cli._errors import CommandError
-from widetail.cli._tables import BATCH_ROWS, Batch, Table, check_columns, no_rows, text_or_none
+from widetail.cli._tables import BATCH_ROWS, Table, check_columns, no_rows
 
 DELIMITERS = ",;\t|"
 MOST_CHARACTERS_OF_A_LINE = 1 << 26
@@ -26,9 +31,11 @@ class CsvTable(Table):
             raise CommandError(f"{str(path)!r} holds NUL bytes, so it is not a CSV file; export it as CSV or Parquet.")
         header = next(self._lines(), "")
         self.delimiter = delimiter or max(DELIMITERS, key=header.count)
+        # spreadsheets separate by semicolons where commas stand before decimals
+        self.usual_decimal = {",": ".", ";": ","}.get(self.delimiter)  # type: ignore
         self.columns = check_columns(path, [name.strip() for name in next(self._records())])
 
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
         records = self._records()
         next(records)
         kept: list[list[str]] = []
@@ -44,26 +51,27 @@ class CsvTable(Table):
                 )
             kept.append(record)
             if len(kept) == rows:
-                yield self._batch(kept)
+                yield self._frame(kept)
                 kept = []
         if kept:
-            yield self._batch(kept)
+            yield self._frame(kept)
         if not number:
             raise no_rows(self.path)
 
-    def _batch(self, records: list[list[str]]) -> Batch:
-        cells = zip(*records, strict=True)
-        return {name: text_or_none(column) for name, column in zip(self.columns, cells, strict=True)}
+    def _frame(self, records: list[list[str]]) -> pl.DataFrame:
+        columns = zip(self.columns, zip(*records, strict=True), strict=True)
+        return pl.DataFrame([pl.Series(name, cells, dtype=pl.String) for name, cells in columns])
 
     def _records(self) -> Iterator[list[str]]:
         reader = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
         while True:
+            before = reader.line_num
             try:
                 yield next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                raise CommandError(f"{str(self.path)!r}, line {reader.line_num}: {error}; check its quotes.") from None
+                raise CommandError(f"{str(self.path)!r}: {_complaint(error, before + 1, reader.line_num)}") from None
 
     def _lines(self) -> Iterator[str]:
         with self.path.open(encoding="utf-8-sig", newline="") as file:
@@ -95,3 +103,15 @@ class CsvTable(Table):
             f"{str(self.path)!r} is not UTF-8 text; if it is CSV, convert it, for example with "
             f"`iconv -f {encoding} -t UTF-8 {self.path.name}`."
         )
+
+
+def _complaint(error: csv.Error, first: int, last: int) -> str:
+    """What is wrong with a row that begins in line `first`, of which the reader has got to line `last`."""
+    if "field limit" in str(error) and first == last:
+        return (
+            f"a cell of line {first} has more than {csv.field_size_limit():,} characters, the most that are read; "
+            f"shorten it, or export the table without that column."
+        )
+    if "field limit" in str(error) or "unexpected end" in str(error):
+        return f"a quote is opened in line {first} and not closed by line {last}; close or remove it."
+    return f"line {last}: {error}; a quote inside of a quoted cell must be doubled."

@@ -21,6 +21,7 @@ def evaluate(
     impute: options.Impute = False,
     chunk: options.Chunk = 2000,
     delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -34,7 +35,7 @@ def evaluate(
 
     output = Output(as_json=as_json, quiet=quiet)
     check_output("--plot", plot, PICTURES)
-    fitted = load_model(model)
+    fitted = load_model(model).reading(options.DECIMALS[decimal])
     score = _score_classes if fitted.schema.task == "classification" else _score_numbers
     scores, draw = score(fitted, test, delimiter, impute, chunk)
     if plot is not None:
@@ -47,33 +48,31 @@ def evaluate(
 
 
 def _chunks(model: TableModel, test: Path, delimiter: str | None, impute: bool, chunk: int) -> Any:
-    """Inputs, raw targets and the number of the first row, a chunk at a time."""
+    """Inputs, targets as cells and the number of the first row, a chunk at a time."""
     from widetail.cli._tables import open_table
+    from widetail.tables import clean
 
     opened = open_table(test, delimiter)
-    model.schema.check_table(opened, with_target=True)
+    model.schema.check_names(opened.columns, with_target=True)
     first = 1
     for batch in opened.batches(chunk):
-        yield (
-            model.schema.encode(batch, first, impute=impute or model.schema.impute),
-            batch[str(model.schema.target)],
-            first,
-        )
-        first += len(batch[str(model.schema.target)])
+        x = model.schema.encode(batch, first, impute=impute or None)
+        yield x, clean(batch[model.schema.target.name]), first
+        first += len(x)
 
 
 def _score_numbers(model: TableModel, *where: Any) -> Any:
     from widetail.cli._pictures import calibration
-    from widetail.cli._schema import numbers
+    from widetail.tables import numbers
 
-    target = str(model.schema.target)
+    target = model.schema.target
     parts = []
-    for x, raw, first in _chunks(model, *where):
-        y = numbers(target, raw, first)
+    for x, cells, first in _chunks(model, *where):
+        y = numbers(target, cells, first)
         missing = np.flatnonzero(np.isnan(y))
         if len(missing):
             raise CommandError(
-                f"the target {target!r} is missing in row {first + int(missing[0])}; leave such rows out."
+                f"the target {target.name!r} is missing in row {first + int(missing[0])}; leave such rows out."
             )
         dist = model.estimator.predict_dist(x)
         prediction = np.asarray(model.estimator.predict(x))
@@ -93,14 +92,16 @@ def _score_numbers(model: TableModel, *where: Any) -> Any:
 
 def _score_classes(model: TableModel, *where: Any) -> Any:
     from widetail import metrics
-    from widetail.cli._schema import texts
+    from widetail.tables import listed, nearest_first, texts
 
     places = {str(label): place for place, label in enumerate(model.estimator.classes_)}
     probabilities, labels = [], []
-    for x, raw, first in _chunks(model, *where):
-        for row, label in enumerate(texts(raw), first):
+    for x, cells, first in _chunks(model, *where):
+        for row, label in enumerate(texts(cells), first):
             if label not in places:
-                known = ", ".join(list(places)[:10])
+                if label is None:
+                    raise CommandError(f"the target is missing in row {row}; leave such rows out.")
+                known = listed(map(repr, nearest_first(label, list(places))))
                 raise CommandError(
                     f"the target of row {row} is {label!r}, which the model has not seen; it knows {known}."
                 )

@@ -4,15 +4,12 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import typer
 
 from widetail.cli import _options as options
 from widetail.cli._errors import CommandError, UsageError
 from widetail.cli._model_file import TableModel
 from widetail.cli._output import Output, check_output, table
-from widetail.cli._schema import Schema
-from widetail.cli._tables import Table
 
 FEWEST_ROWS = 2
 
@@ -40,6 +37,7 @@ def fit(
     max_categories: options.MaxCategories = 100,
     impute: options.Impute = False,
     delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     seed: options.Seed = 0,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -60,11 +58,32 @@ def fit(
     make_net = None if net is None else parse_net(net)
     chosen_prior = None if prior is None else parse_prior(prior)
     opened = open_table(data, delimiter)
-    schema = _read_schema(opened, target, task, drop, categorical, max_categories, impute)
-    x, y, schema = _read_rows(opened, schema)
+    opened.check_names("--target", [target])
+    dropped = opened.split_names("--drop", drop)
+    named = opened.split_names("--categorical", categorical)
+    if target in dropped:
+        raise UsageError(f"--drop must not name the target {target!r}.")
+    frame = opened.read().drop(dropped)
+    if frame.width < 2:
+        raise CommandError(f"{str(data)!r} has nothing to predict {target!r} from.")
+    schema, remarks = _schema_of(
+        frame,
+        target,
+        task,
+        impute=impute,
+        categorical=named,
+        most_levels=max_categories,
+        decimal=options.DECIMALS[decimal],
+        usual_decimal=opened.usual_decimal,
+    )
+    x, y, schema = _matrices(frame, schema)
     if len(y) < FEWEST_ROWS:
         raise CommandError(f"{str(data)!r} has {len(y)} row; at least {FEWEST_ROWS} are needed to fit anything.")
-    _remark_what_was_read(output, schema, len(y))
+    for remark in remarks:
+        output.remark(remark)
+    output.remark(
+        f"{len(y)} rows, {len(schema.columns)} columns as {len(schema.features)} features, {schema.task} of {target!r}"
+    )
     estimator = _estimator(schema, sparse, noise, verbose=not quiet)
     given = {"net": make_net(x.shape[1]) if make_net else None, "prior": chosen_prior, "random_state": seed}
     estimator.set_params(**given).fit(x, y)
@@ -74,67 +93,50 @@ def fit(
     output.result(results, lambda console: _draw(console, model, out))
 
 
-def _read_schema(
-    opened: Table,
-    target: str,
-    task: str,
-    drop: str | None,
-    categorical: str | None,
-    most_levels: int,
-    impute: bool,
-) -> Schema:
-    """One pass over the table: what its columns are."""
-    from widetail.cli._schema import Column, Schema, column_of, profile, split_names
+def _schema_of(
+    frame: Any, target: str, task: str, *, impute: bool, categorical: list[str], **options: Any
+) -> tuple[Any, list[str]]:
+    """What the columns are, with remarks on what is not obvious."""
+    from widetail.tables import Schema, TableError, clean, detect_columns, looks_measured
 
-    if target not in opened.columns:
-        split_names("--target", target.replace(",", " "), opened)
-    dropped = split_names("--drop", drop, opened)
-    named = split_names("--categorical", categorical, opened)
-    if target in dropped:
-        raise UsageError(f"--drop must not name the target {target!r}.")
-    names = [name for name in opened.columns if name not in dropped]
-    if len(names) < 2:
-        raise CommandError(f"{str(opened.path)!r} has nothing to predict {target!r} from.")
-    profiles = {one.name: one for one in profile(opened, names, most_levels)}
-    goal = profiles.pop(target)
-    if goal.missing_count:
-        rows = ", ".join(map(str, goal.missing))
+    missing = clean(frame[target]).is_null().arg_true()
+    if len(missing):
+        rows = ", ".join(str(row + 1) for row in missing[:5])
         raise CommandError(
-            f"the target {target!r} is missing in {goal.missing_count} rows, such as {rows}; leave those rows out."
+            f"the target {target!r} is missing in {len(missing)} rows, such as {rows}; leave those rows out."
         )
-    is_named = task == "classification" or target in named
-    label = Column(target, "number")
-    if task != "regression":
-        label = column_of(goal, most_levels, is_category=is_named)
-    columns = tuple(column_of(one, most_levels, is_category=name in named) for name, one in profiles.items())
-    return Schema(columns, target, "regression" if label.kind == "number" else "classification", impute)
+    try:
+        columns, remarks = detect_columns(
+            frame,
+            categorical=[*categorical, *([target] if task == "classification" else [])],
+            numeric=[target] if task == "regression" else [],
+            **options,
+        )
+    except TableError as error:  # a target cannot be left out
+        raise TableError(error.problem, *(one for one in error.remedies if one != ("drop", target))) from None
+    goal = next(column for column in columns if column.name == target)
+    if task == "auto" and target not in categorical and goal.kind == "category" and looks_measured(frame[target]):
+        raise TableError(
+            f"the target {target!r} holds numbers with something behind them, such as {goal.levels[0]!r}, which cannot "
+            f"be regressed; leave units out, or say that they are names.",
+            ("task", "classification"),
+        )
+    return Schema(tuple(column for column in columns if column is not goal), goal, impute), remarks
 
 
-def _read_rows(opened: Table, schema: Schema) -> tuple[np.ndarray, np.ndarray, Schema]:
-    """A second pass: inputs and targets."""
-    from widetail.cli._schema import numbers, texts
+def _matrices(frame: Any, schema: Any) -> tuple[Any, Any, Any]:
+    """Inputs and targets, and the schema with what replaces missing cells."""
+    from widetail.tables import clean, numbers, texts
 
-    inputs, targets, rows = [], [], 0
-    for batch in opened.batches():
-        first = rows + 1
-        inputs.append(schema.matrix(batch, first, impute=schema.impute))
-        target = batch[str(schema.target)]
-        targets.append(numbers(str(schema.target), target, first) if schema.task == "regression" else texts(target))
-        rows += len(target)
-    x = np.concatenate(inputs)
+    x = schema.matrix(frame, impute=schema.impute)
     schema = schema.with_medians(x)
-    y = np.concatenate(targets)
-    return schema.complete(x, 1, impute=schema.impute), y if schema.task == "regression" else y.astype(str), schema
+    target = schema.target
+    cells = clean(frame[target.name])
+    y = numbers(target, cells, 1) if target.kind == "number" else texts(cells).to_numpy().astype(str)
+    return schema.complete(x, impute=schema.impute), y, schema
 
 
-def _remark_what_was_read(output: Output, schema: Schema, rows: int) -> None:
-    features = len(schema.features)
-    output.remark(
-        f"{rows} rows, {len(schema.columns)} columns as {features} features, {schema.task} of {schema.target!r}"
-    )
-
-
-def _estimator(schema: Schema, sparse: int | None, noise: str | None, *, verbose: bool) -> Any:
+def _estimator(schema: Any, sparse: int | None, noise: str | None, *, verbose: bool) -> Any:
     import widetail as wt
 
     family = "ScaleMixture" if sparse is None else "SparseMixture"
@@ -142,7 +144,7 @@ def _estimator(schema: Schema, sparse: int | None, noise: str | None, *, verbose
     return kind(noise=noise or "scaled", verbose=verbose) if sparse is None else kind(inducing=sparse, verbose=verbose)
 
 
-def _model(estimator: Any, schema: Schema, rows: int, seconds: float) -> TableModel:
+def _model(estimator: Any, schema: Any, rows: int, seconds: float) -> TableModel:
     from importlib.metadata import version
 
     from widetail.cli._model_file import TableModel
@@ -168,7 +170,7 @@ def _model(estimator: Any, schema: Schema, rows: int, seconds: float) -> TableMo
     return TableModel(estimator, schema, facts)
 
 
-def _with_feature(name: str, schema: Schema) -> str:
+def _with_feature(name: str, schema: Any) -> str:
     """Say which column an entry of the first layer's variances belongs to."""
     if not name.endswith("]") or "_var[" not in name:
         return name

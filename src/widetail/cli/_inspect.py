@@ -12,6 +12,7 @@ from widetail.cli._output import PICTURES, Output, check_output, save_figure, ta
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BARS = " ▁▂▃▄▅▆▇█"
 BINS = 48
+COLUMN_FACTS = ("name", "kind", "levels", "format")
 
 
 def inspect(
@@ -75,10 +76,8 @@ def _facts(model: TableModel, parts: _Parts | None) -> dict[str, Any]:
     facts = {
         **model.facts,
         "task": schema.task,
-        "target": schema.target,
-        "columns": [
-            {"name": column.name, "kind": column.kind, "levels": list(column.levels)} for column in schema.columns
-        ],
+        "target": schema.target.name,
+        "columns": [{name: column[name] for name in COLUMN_FACTS} for column in schema.to_json()["columns"]],
         "tails": None
         if tails is None
         else {"degrees_of_freedom": float(tails.degrees[0]), "width_factor": float(tails.factor[0])},

@@ -33,6 +33,7 @@ def kernel(
     max_categories: options.MaxCategories = 100,
     impute: options.Impute = False,
     delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -59,7 +60,17 @@ def kernel(
     if data.suffix == ".npy":
         x = _load_array(data)
     else:
-        x = _read_inputs(data, delimiter, drop, categorical, max_categories, impute, standardise)
+        x = _read_inputs(
+            output,
+            data,
+            delimiter,
+            drop,
+            impute=impute,
+            standardise=standardise,
+            categorical=categorical,
+            most_levels=max_categories,
+            decimal=options.DECIMALS[decimal],
+        )
     x = x.astype(dtype)
     network = make_net(x.shape[-1])
     network.check_shape("DATA", x.shape[1:])
@@ -147,28 +158,29 @@ def _load_array(path: Path) -> np.ndarray:
 
 
 def _read_inputs(
+    output: Output,
     data: Path,
     delimiter: str | None,
     drop: str | None,
-    categorical: str | None,
-    most_levels: int,
+    *,
     impute: bool,
     standardise: bool,
+    categorical: str | None,
+    **detection: Any,
 ) -> np.ndarray:
-    from widetail.cli._schema import Schema, column_of, profile, split_names
     from widetail.cli._tables import open_table
+    from widetail.tables import Schema, detect_columns
 
-    table = open_table(data, delimiter)
-    dropped = split_names("--drop", drop, table)
-    named = split_names("--categorical", categorical, table)
-    names = [name for name in table.columns if name not in dropped]
-    profiles = profile(table, names, most_levels)
-    schema = Schema(tuple(column_of(one, most_levels, is_category=one.name in named) for one in profiles))
-    parts: list[np.ndarray] = []
-    for batch in table.batches():
-        parts.append(schema.matrix(batch, 1 + sum(map(len, parts)), impute=impute))
-    x = np.concatenate(parts)
-    x = schema.with_medians(x).complete(x, 1, impute=impute)
+    opened = open_table(data, delimiter)
+    dropped = opened.split_names("--drop", drop)
+    named = opened.split_names("--categorical", categorical)
+    frame = opened.read().drop(dropped)
+    columns, remarks = detect_columns(frame, categorical=named, usual_decimal=opened.usual_decimal, **detection)
+    for remark in remarks:
+        output.remark(remark)
+    schema = Schema(tuple(columns))
+    x = schema.matrix(frame, impute=impute)
+    x = schema.with_medians(x).complete(x, impute=impute)
     if not standardise:
         return x
     from widetail.estimators._scaling import Scaling

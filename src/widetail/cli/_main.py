@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from widetail.cli._evaluate import evaluate
 from widetail.cli._fit import fit
 from widetail.cli._inspect import inspect
 from widetail.cli._kernel import kernel
+from widetail.cli._output import say
 from widetail.cli._predict import predict
 from widetail.cli._reproduce import reproduce
 
@@ -47,8 +49,7 @@ Results go to standard output (as JSON with --json), everything else to standard
 app = typer.Typer(
     name="widetail",
     help=HELP,
-    no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -78,7 +79,7 @@ class _Terminated(BaseException):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     # looked up here rather than in the commands, because the command line itself may be what is wrong
     wants_traceback = "--debug" in arguments
     with warnings.catch_warnings():
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if wants_traceback and code in (FAILED, USAGE):
                 traceback.print_exception(error)
             if message:
-                print(f"widetail: {message}", file=sys.stderr)
+                say(f"widetail: {message}")
             return code
 
 
@@ -128,6 +129,8 @@ def _verdict(error: BaseException) -> tuple[int, str | None]:
         return error.exit_code, None
     if hasattr(error, "format_message"):  # an error of the parser of command lines
         return USAGE, f"{_one_line(error.format_message())} Try `widetail {_command(error)}--help`."  # type: ignore
+    if hasattr(error, "remedies"):  # an error of a table
+        return FAILED, _one_line(f"{error.problem} {_options(error.remedies)}")  # type: ignore
     if isinstance(error, CommandError):
         return (USAGE if isinstance(error, UsageError) else FAILED), _one_line(str(error))
     if isinstance(error, ModuleNotFoundError):
@@ -143,12 +146,22 @@ def _command(error: Any) -> str:
     return f"{context.info_name} " if context is not None and context.parent is not None else ""
 
 
+def _options(remedies: Sequence[tuple[str, str | None]]) -> str:
+    """Arguments of the library that would help, as options."""
+    words = {(".", "decimal"): "point", (",", "decimal"): "comma"}
+    tried = [
+        f"--{name.replace('_', '-')}" + ("" if value is None else f" {shlex.quote(words.get((value, name), value))}")
+        for name, value in remedies
+    ]
+    return f"Try {' or '.join(tried)}." if tried else ""
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 def _one_line_warning(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None):
-    print(f"widetail: warning: {_one_line(str(message))}", file=sys.stderr)
+    say(f"widetail: warning: {_one_line(str(message))}")
 
 
 @contextlib.contextmanager

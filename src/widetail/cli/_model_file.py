@@ -1,12 +1,11 @@
 """A fitted model and what is known of its table, in one file that `wt.load` opens as well."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from widetail.cli._errors import CommandError
-from widetail.cli._schema import Schema
 from widetail.files import whole_file
 
 # Beside "widetail", which the library itself writes, among the metadata of the safetensors file.
@@ -24,8 +23,12 @@ class TableModel:
     """
 
     estimator: Any
-    schema: Schema
+    schema: Any  # a widetail.tables.Schema, which loads polars
     facts: dict[str, Any]
+
+    def reading(self, decimal: Literal[".", ","] | None) -> "TableModel":
+        """The same model for a table with another decimal mark."""
+        return replace(self, schema=self.schema.with_decimal(decimal))
 
     def save(self, path: Path) -> None:
         """Write all of it, whole or not at all."""
@@ -48,6 +51,7 @@ def load_model(path: Path) -> TableModel:
     import safetensors
 
     import widetail as wt
+    from widetail.tables import Schema
 
     estimator = wt.load(path)
     with safetensors.safe_open(path, framework="numpy") as file:
@@ -61,5 +65,6 @@ def load_model(path: Path) -> TableModel:
         return TableModel(estimator, Schema.from_json(table["schema"]), table["facts"])
     except (KeyError, TypeError, ValueError) as error:
         raise CommandError(
-            f"{str(path)!r} is damaged: the description of its table cannot be read ({error!r})."
+            f"{str(path)!r} is damaged or of an older version: what it says of its table cannot be read "
+            f"({error!r}); fit it again."
         ) from None

@@ -1,7 +1,7 @@
 """Options that several commands share, so that they mean the same everywhere."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,6 +11,10 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice; same seed, same result.")]
 Delimiter = Annotated[
     str | None, typer.Option("--delimiter", help="Of CSV files: one character, or 'tab'. Guessed from the header.")
+]
+Decimal = Annotated[
+    Literal["point", "comma"] | None,
+    typer.Option("--decimal", help="The decimal mark of CSV files. Found out from the numbers by `fit`."),
 ]
 Drop = Annotated[str | None, typer.Option("--drop", metavar="COLS", help="Columns to leave out, separated by commas.")]
 Categorical = Annotated[
@@ -27,4 +31,5 @@ Impute = Annotated[
     bool, typer.Option("--impute", help="Replace missing values by the median, or by the most frequent category.")
 ]
 Chunk = Annotated[int, typer.Option("--chunk", min=1, help="Rows in memory at a time.")]
+DECIMALS: dict[str | None, Literal[".", ","] | None] = {"point": ".", "comma": ",", None: None}
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw to this .png, .svg or .pdf file.")]

@@ -21,7 +21,7 @@ class Output:
     def remark(self, text: str) -> None:
         """A line on standard error, unless nobody wants it."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            say(text)
 
     def result(self, values: Mapping[str, Any], draw: Callable[[Any], None]) -> None:
         """The results: one JSON object, or what `draw` puts on a `rich.console.Console`."""
@@ -29,6 +29,12 @@ class Output:
             print(json.dumps(plain(values), ensure_ascii=False, indent=2))
         elif not self.quiet:
             draw(_console())
+
+
+def say(text: str) -> None:
+    """A line on standard error; a progress bar that stands there is wiped first."""
+    wipe = "\r\033[K" if sys.stderr.isatty() else ""
+    print(f"{wipe}{text}", file=sys.stderr, flush=True)
 
 
 def _console() -> Any:

@@ -3,12 +3,12 @@
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import numpy as np
+import polars as pl
 
 from widetail.cli._errors import CommandError
-from widetail.cli._tables import BATCH_ROWS, Batch, Table, check_columns, no_rows, text_or_none
+from widetail.cli._tables import BATCH_ROWS, Table, check_columns, no_rows
 
 BYTES_PER_VALUE = 16  # of a text or a number in memory, besides its characters
 
@@ -21,8 +21,6 @@ class ParquetTable(Table):
         rows, row_group, unpacked = _read_footer(path)
         if rows == 0:
             raise no_rows(path)
-        import polars as pl
-
         try:
             self.frame = pl.scan_parquet(path, glob=False)
             self.schema = dict(self.frame.collect_schema())
@@ -33,13 +31,10 @@ class ParquetTable(Table):
         for name, kind in self.schema.items():
             self._check_kind(name, kind)
 
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        import polars as pl
-
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
         try:
             for frame in self.frame.collect_batches(chunk_size=rows, maintain_order=True):
-                for part in frame.iter_slices(rows):
-                    yield {name: _column(part[name]) for name in self.columns}
+                yield from frame.iter_slices(rows)
         except pl.exceptions.PolarsError as error:
             raise _damaged(self.path, error) from None
 
@@ -61,12 +56,6 @@ class ParquetTable(Table):
                 f"{str(self.path)!r}: column {name!r} is of type {kind}, but numbers, booleans and text are expected; "
                 f"drop or unfold it."
             )
-
-
-def _column(series: Any) -> np.ndarray:
-    if series.dtype.is_numeric():
-        return np.asarray(series.cast(float).to_numpy(), dtype=np.float64)
-    return text_or_none(series.cast(str).to_list())
 
 
 def _damaged(path: Path, error: Any) -> CommandError:
@@ -155,5 +144,5 @@ class _Thrift:
             return self.structure()
         return self.unknown(kind)
 
-    def unknown(self, kind: int) -> NoReturn:
+    def unknown(self, kind: int) -> Any:
         raise TypeError(f"a value of kind {kind}")

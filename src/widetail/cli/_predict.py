@@ -36,6 +36,7 @@ def predict(
     impute: options.Impute = False,
     chunk: options.Chunk = 2000,
     delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -46,7 +47,6 @@ def predict(
     end of the interval, and the quantiles that are asked for. Of categories: prediction and the probability of each.
     """
     from widetail.cli._model_file import load_model
-    from widetail.cli._schema import split_names
     from widetail.cli._tables import open_table
 
     output = Output(as_json=as_json, quiet=quiet)
@@ -55,12 +55,12 @@ def predict(
     asked = [] if quantiles is None else [_probability("--quantiles", part) for part in quantiles.split(",")]
     if as_json and out is None:
         raise UsageError("--json reports where the predictions went; name a file with --out.")
-    fitted = load_model(model)
+    fitted = load_model(model).reading(options.DECIMALS[decimal])
     if fitted.schema.task == "classification" and (interval is not None or asked):
         raise UsageError("--interval and --quantiles are of numbers; this model predicts categories.")
     opened = open_table(new, delimiter)
-    fitted.schema.check_table(opened)
-    kept = split_names("--keep", keep, opened)
+    fitted.schema.check_names(opened.columns)
+    kept = opened.split_names("--keep", keep)
     rows = 0
     with _destination(out) as file:
         for part in _predictions(fitted, opened, coverage, asked, kept, impute, chunk):
@@ -91,11 +91,11 @@ def _predictions(
     chunk: int,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Columns of the result, a chunk of rows at a time."""
-    from widetail.cli._schema import texts
+    from widetail.tables import texts
 
     first = 1
     for batch in opened.batches(chunk):
-        x = model.schema.encode(batch, first, impute=impute or model.schema.impute)
+        x = model.schema.encode(batch, first, impute=impute or None)
         first += len(x)
         if model.schema.task == "classification":
             predicted = class_columns(model.estimator, x)
@@ -104,7 +104,7 @@ def _predictions(
         both = [name for name in kept if name in predicted]
         if both:
             raise UsageError(f"--keep {both[0]}: the result has a column of this name; rename that of the table.")
-        columns = {name: texts(batch[name]) for name in kept} | predicted
+        columns = {name: texts(batch[name]).to_numpy() for name in kept} | predicted
         yield columns
 
 

@@ -1,11 +1,52 @@
 """Priors and networks as they are written on the command line."""
 
+import ast
 import inspect
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from widetail.cli._calls import Call, Value, parse_call
 from widetail.cli._errors import UsageError
+
+Value = int | float | bool | str
+
+
+class Call(NamedTuple):
+    """A name with its arguments, as written."""
+
+    name: str
+    positional: list[Value]
+    named: dict[str, Value]
+
+
+def parse_call(option: str, text: str) -> Call:
+    """Read `name(value, key=value)`: names and numbers, nothing that could run."""
+    try:
+        # names may have dashes, which Python would take for differences
+        tree = ast.parse(re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", "_", text.strip()), mode="eval").body
+        if isinstance(tree, ast.Name):
+            return Call(tree.id, [], {})
+        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+            raise ValueError("a name is expected" if not text.strip() else "it is not a name with arguments")
+        if len({entry.arg for entry in tree.keywords}) < len(tree.keywords):
+            raise ValueError("an argument is given twice")
+        named = {str(entry.arg): _value(entry.value) for entry in tree.keywords}
+        return Call(tree.func.id, [_value(entry) for entry in tree.args], named)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        complaint = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise UsageError(f"{option} {text!r}: {complaint}; write it like name(1.5, key=2).") from None
+
+
+def _value(node: ast.expr) -> Value:
+    if isinstance(node, ast.Name):
+        return {"true": True, "false": False}.get(node.id.lower(), node.id)
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        value = None
+    if not isinstance(value, (int, float)):
+        raise ValueError(f"{ast.unparse(node)!r} is neither a name nor a number")
+    return value
 
 
 def parse_prior(text: str) -> Any:
@@ -57,7 +98,9 @@ def _mlp(features: int) -> Any:
 def _build(option: str, call: Call, makers: Mapping[str, Any]) -> Any:
     by_key = {_key(name): (name, maker) for name, maker in makers.items()}
     if _key(call.name) not in by_key:
-        raise UsageError(f"{option}: nothing is called {call.name!r}; possible are {_listing(makers)}.")
+        raise UsageError(
+            f"{option}: nothing is called {call.name.replace('_', '-')!r}; possible are {_listing(makers)}."
+        )
     name, maker = by_key[_key(call.name)]
     signature = inspect.signature(maker)
     try:

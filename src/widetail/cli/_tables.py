@@ -2,33 +2,57 @@
 
 import abc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 from widetail.cli._errors import CommandError, UsageError
 
 MOST_COLUMNS = 10_000
 BATCH_ROWS = 10_000
 PARQUET_SUFFIXES = (".parquet", ".pq")
-# Cells that stand for no value; all other text is taken at its word.
-MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
-
-Batch = dict[str, np.ndarray]
-"""Columns by name: float64 with NaN for missing, or objects that are text, or None for missing."""
 
 
 class Table(abc.ABC):
-    """A file with named columns."""
+    """A file with named columns.
+
+    Attributes:
+        path: of the file.
+        columns: their names.
+        usual_decimal: the decimal mark that goes with this kind of file, if one does.
+    """
 
     path: Path
     columns: list[str]
+    usual_decimal: Literal[".", ","] | None = None
 
     @abc.abstractmethod
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """All rows in order, at most `rows` at a time; at least one batch, or a `CommandError`."""
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Any]:
+        """All rows in order as frames of polars, at most `rows` at a time; at least one batch, or a `CommandError`."""
+
+    def read(self) -> Any:
+        """All rows."""
+        import polars as pl
+
+        return pl.concat(self.batches(), rechunk=True)
+
+    def check_names(self, option: str, names: Sequence[str]) -> list[str]:
+        """Names of columns that an option gave, all of which the table must have."""
+        for name in names:
+            if name not in self.columns:
+                from widetail.tables import listed, nearest_first
+
+                known = listed(map(repr, nearest_first(name, self.columns)))
+                raise UsageError(f"{option}: there is no column {name!r}; there are {known}.")
+        return list(names)
+
+    def split_names(self, option: str, text: str | None) -> list[str]:
+        """The same from a text with commas."""
+        if text is None:
+            return []
+        if text in self.columns:  # a name that itself holds a comma
+            return [text]
+        return self.check_names(option, [name.strip() for name in text.split(",") if name.strip()])
 
 
 def open_table(path: Path, delimiter: str | None = None) -> Table:
@@ -79,10 +103,3 @@ def check_columns(path: Path, columns: list[str]) -> list[str]:
 def no_rows(path: Path) -> CommandError:
     """The complaint about a table that is nothing but a header."""
     return CommandError(f"{str(path)!r} has a header but no rows.")
-
-
-def text_or_none(values: Any) -> np.ndarray:
-    """Cells as an array of objects, with None for those that stand for no value."""
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = [None if value is None or value.strip() in MISSING else value for value in values]
-    return cells
