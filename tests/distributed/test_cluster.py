@@ -24,7 +24,7 @@ from widetail.numerics import CholeskyFactor
 
 NET = nn.mlp(1, "relu")
 SLOW = pytest.mark.slow
-SQUARES = nn.Sequential(nn.Dense(1.5, 0.1), nn.Elementwise(lambda t: t**2 / (1 + t**2)))
+SQUARES = nn.Sequential(nn.Dense(weight_var=1.5, bias_var=0.1), nn.Elementwise(lambda t: t**2 / (1 + t**2)))
 
 
 @wt.programs.program

@@ -163,7 +163,7 @@ def test_a_lease_behind_a_url(tmp_path, monkeypatch):
     assert (tmp_path / "tiles" / "lease.json").exists(), "it belongs to the other run"
 
 
-IMAGES = nn.Sequential(nn.Conv(2, 1.5, 0.1), nn.Relu(), nn.GlobalAvgPool())
+IMAGES = nn.Sequential(nn.Conv(2, weight_var=1.5, bias_var=0.1), nn.Relu(), nn.GlobalAvgPool())
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from widetail.files import fingerprint
 
 
 def squared(factor):
-    return nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: factor * t**2))
+    return nn.Sequential(nn.Dense(weight_var=1.5), nn.Elementwise(lambda t: factor * t**2))
 
 
 def test_fingerprints_of_different_things():
@@ -23,15 +23,15 @@ def test_fingerprints_of_different_things():
         nn.mlp(1, "erf"),
         nn.mlp(2, "erf"),
         nn.mlp(1, "relu"),
-        nn.Sequential(nn.Dense(np.array([1.0, 2.0])), nn.Relu()),
-        nn.Sequential(nn.Dense(np.array([1.0, 2.0 + 1e-12])), nn.Relu()),
-        nn.Sequential(nn.Dense(np.ones(5000)), nn.Relu()),
-        nn.Sequential(nn.Dense(np.append(np.ones(4999), 2.0)), nn.Relu()),
+        nn.Sequential(nn.Dense(weight_var=np.array([1.0, 2.0])), nn.Relu()),
+        nn.Sequential(nn.Dense(weight_var=np.array([1.0, 2.0 + 1e-12])), nn.Relu()),
+        nn.Sequential(nn.Dense(weight_var=np.ones(5000)), nn.Relu()),
+        nn.Sequential(nn.Dense(weight_var=np.append(np.ones(4999), 2.0)), nn.Relu()),
         kernels.RBF(),
         kernels.RBF(2.0),
         squared(1.0),
         squared(2.0),
-        nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: t**3)),
+        nn.Sequential(nn.Dense(weight_var=1.5), nn.Elementwise(lambda t: t**3)),
         SklearnMatern(),
         SklearnMatern(2.0),
     ]
@@ -49,7 +49,7 @@ def test_fingerprints_of_different_things():
 
 @pytest.mark.parametrize("function", ["lambda t: {}", "jax.jit(lambda t: {})", "lambda t: (lambda u: {})(t)"])
 def test_fingerprints_do_not_depend_on_where_the_code_stands(function):
-    source = f"net = nn.Sequential(nn.Dense(1.5), nn.Elementwise({function.format('scale * jnp.tanh(t)')}))"
+    source = f"net = nn.Sequential(nn.Dense(weight_var=1.5), nn.Elementwise({function.format('scale * jnp.tanh(t)')}))"
     found = []
     for before, scale in (("", 2.0), ("\n" * 30, 2.0), ("", 3.0)):
         names = {"nn": nn, "jax": jax, "jnp": jnp, "scale": scale}
@@ -88,7 +88,7 @@ from widetail import nn
 from widetail.files import fingerprint
 from widetail.process._adapter import as_kernel
 
-KERNELS = as_kernel(slow_kernel(0.1)), nn.Sequential(nn.Dense(1.5), nn.Elementwise(lambda t: np.sin(t) * 3))
+KERNELS = as_kernel(slow_kernel(0.1)), nn.Sequential(nn.Dense(weight_var=1.5), nn.Elementwise(lambda t: np.sin(t) * 3))
 print(*map(fingerprint, KERNELS))
 """
 

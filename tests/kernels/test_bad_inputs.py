@@ -9,7 +9,7 @@ import scipy.sparse
 from widetail import nn
 from widetail.kernels import RBF
 
-MLP = nn.Sequential(nn.Dense(2.0), nn.Relu())
+MLP = nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu())
 CNN = nn.Sequential(nn.Conv(3), nn.Relu(), nn.Flatten())
 X = np.random.default_rng(0).normal(size=(4, 3))
 IMAGES = np.ones((2, 4, 4, 1))

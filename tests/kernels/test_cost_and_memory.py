@@ -6,7 +6,7 @@ import pytest
 from widetail import nn
 from widetail.kernels import RBF, Cost, _memory
 
-NET = nn.Sequential(nn.Dense(1.5, 0.1), nn.Relu())
+NET = nn.Sequential(nn.Dense(weight_var=1.5, bias_var=0.1), nn.Relu())
 
 
 def test_cost_of_a_shape():

@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 from widetail import nn
 from widetail.kernels import RBF, KernelValues, _engine, _pullback, _tiles
 
-NET = nn.Sequential(nn.Dense(1.5, 0.1), nn.Relu(), nn.Dense(1.2), nn.Erf())
-IMAGES = nn.Sequential(nn.Conv(2, 1.5, 0.1), nn.Relu(), nn.GlobalAvgPool())
+NET = nn.Sequential(nn.Dense(weight_var=1.5, bias_var=0.1), nn.Relu(), nn.Dense(weight_var=1.2), nn.Erf())
+IMAGES = nn.Sequential(nn.Conv(2, weight_var=1.5, bias_var=0.1), nn.Relu(), nn.GlobalAvgPool())
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_properties_of_any_inputs_in_tiles(x, random):
     hnp.arrays(np.float64, 2, elements=st.floats(0.1, 5)),
 )
 def test_one_variance_per_feature_scales_the_inputs(x, variances):
-    by_hand = nn.Sequential(nn.Dense(1.0, 0.1), nn.Relu()).kernel(x * np.sqrt(variances))
-    found = nn.Sequential(nn.Dense(variances, 0.1), nn.Relu()).kernel(x)
+    by_hand = nn.Sequential(nn.Dense(weight_var=1.0, bias_var=0.1), nn.Relu()).kernel(x * np.sqrt(variances))
+    found = nn.Sequential(nn.Dense(weight_var=variances, bias_var=0.1), nn.Relu()).kernel(x)
     for a, b in zip(found, by_hand, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
@@ -171,7 +171,7 @@ def test_double_precision_needs_no_flag(x, whole):
     """One variance per feature, arrays as parameters, and everything else: 1e-14, not 1e-8."""
     assert not jax.config.jax_enable_x64
     weights = np.array([0.1, 0.7, 1.3])
-    linear = nn.Dense(weights, bias_var=np.float64(0.1)).kernel(x, get="nngp").nngp
+    linear = nn.Dense(weight_var=weights, bias_var=np.float64(0.1)).kernel(x, get="nngp").nngp
     np.testing.assert_allclose(linear, (x * weights) @ x.T / 3 + 0.1, rtol=1e-14, atol=1e-15)
     with jax.enable_x64(True):
         flagged = NET.kernel(x)

@@ -14,8 +14,16 @@ VECTORS[5], VECTORS[6] = VECTORS[0], 0
 IMAGES = np.random.default_rng(1).normal(size=(6, 3, 2, 1))
 
 CASES = {
-    "network": (nn.Sequential(nn.Dense([0.5, 1.0, 2.0], 0.1), nn.Relu(), nn.Dense(1.2, 0.3), nn.Erf()), VECTORS),
-    "images": (nn.Sequential(nn.Conv(2, 1.5, 0.1), nn.Relu(), nn.GlobalAvgPool()), IMAGES),
+    "network": (
+        nn.Sequential(
+            nn.Dense(weight_var=[0.5, 1.0, 2.0], bias_var=0.1),
+            nn.Relu(),
+            nn.Dense(weight_var=1.2, bias_var=0.3),
+            nn.Erf(),
+        ),
+        VECTORS,
+    ),
+    "images": (nn.Sequential(nn.Conv(2, weight_var=1.5, bias_var=0.1), nn.Relu(), nn.GlobalAvgPool()), IMAGES),
     "rbf": (RBF(length_scale=[0.5, 1.0, 2.0], variance=1.3), VECTORS),
     "matern": (Matern(length_scale=0.8, variance=1.3, nu=1.5), VECTORS),
 }

@@ -90,11 +90,11 @@ CASES = {
     "Residual(Dense()).at_width(3).init(key, (3,))": r"agree in positions and features",
     "on(images, Parallel(Conv(3), Conv(3, padding='VALID')), Flatten())": r"agree in positions.*\(4, 4\).*\(2, 2\)",
     # one variance per feature
-    "on(x, Dense([1.0, 2.0]))": r"weight_var has 2 entries, but the inputs have 3 features",
-    "on(x, Dense(), Relu(), Dense([1.0, 2.0]))": r"must be the first layer.*receives the output of nn\.Relu",
-    "on(x, Parallel(Dense([1.0, 2.0, 3.0]), Dense()))": r"must be the first layer and receive the inputs alone",
-    "on(x, Identity(), Dense([1.0, 2.0, 3.0]))": r"must be the first layer and receive the inputs alone",
-    "on(images, Flatten(), Dense(np.ones(16)))": r"must be the first layer.*receives the output of nn\.Flatten",
+    "on(x, Dense(weight_var=[1.0, 2.0]))": r"weight_var has 2 entries, but the inputs have 3 features",
+    "on(x, Dense(), Relu(), Dense(weight_var=[1.0, 2.0]))": r"must be the first layer.*receives the output of nn\.Relu",
+    "on(x, Parallel(Dense(weight_var=[1.0, 2.0, 3.0]), Dense()))": r"must be the first layer and receive the inputs",
+    "on(x, Identity(), Dense(weight_var=[1.0, 2.0, 3.0]))": r"must be the first layer and receive the inputs",
+    "on(images, Flatten(), Dense(weight_var=np.ones(16)))": r"must be the first layer.*the output of nn\.Flatten",
     # positions
     "on(images, Conv(3), Relu())": r"end in one vector per input, but it ends in positions \(4, 4\); add nn\.Flatten",
     "on(images, Conv(7, padding='VALID'), Flatten())": r"nn\.Conv has a window of 7, larger than .* \(4, 4\)",
@@ -115,6 +115,8 @@ CASES = {
     "mlp(activation=Relu)": r"activation must be a name, a layer or a function; got <class",
     "mlp(weight_var='a')": rf"weight_var {POSITIVE}.*got 'a'",
     "resnet(blocks=-1)": "blocks must be a positive integer; got -1",
+    "Dense(512)": r"nn\.Dense takes variances by keyword.*got 512 without a name.*net\.at_width\(512\)",
+    "Conv(64, 3)": r"nn\.Conv takes variances by keyword.*got 3 without a name",
     "cnn(depth=1.5)": r"depth must be a positive integer; got 1\.5",
     # calls
     "mlp().kernel(x, get='nnpg')": "get must be one of 'nngp', 'ntk', 'both'; got 'nnpg'",

@@ -46,3 +46,9 @@ def test_cnn_and_resnet():
     assert not nn.cnn(2).needs_all_pairs(False)
     assert nn.cnn(2, pooling=True).needs_all_pairs(False)
     assert [type(layer).__name__ for layer in nn.resnet(2).layers] == ["Dense", "Residual", "Residual", "Relu"]
+
+
+def test_images_without_channels_are_refused():
+    with pytest.raises(ValueError, match=r"channel axis, x\[\.\.\., None\]"):
+        nn.cnn(2).kernel(np.ones((3, 8, 8)))
+    assert nn.cnn(1, window=(3,)).kernel(np.ones((3, 8, 2))).nngp.shape == (3, 3)

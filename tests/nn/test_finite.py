@@ -51,7 +51,7 @@ def test_parameters_have_the_variances_of_their_parametrisation(key):
 
 
 def test_no_bias_parameters_for_a_bias_variance_of_zero(key):
-    assert set(nn.Sequential(nn.Dense(2.0), nn.Relu()).at_width(3).init(key, (2,))["body"][0]) == {"weight"}
+    assert set(nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu()).at_width(3).init(key, (2,))["body"][0]) == {"weight"}
 
 
 @pytest.mark.parametrize("parametrisation", ["ntk", "standard"])
@@ -78,7 +78,7 @@ def test_trains_with_optax(parametrisation, inputs, key):
 
 def test_vmap_over_networks_and_gradient_in_a_hyperparameter(inputs, key):
     def second_moment(weight_var):
-        network = nn.Sequential(nn.Dense(weight_var, 0.1), nn.Erf()).at_width(16)
+        network = nn.Sequential(nn.Dense(weight_var=weight_var, bias_var=0.1), nn.Erf()).at_width(16)
         parameters = jax.vmap(lambda k: network.init(k, (3,)))(jax.random.split(key, 10))
         return jnp.mean(jax.vmap(lambda p: network.apply(p, inputs))(parameters) ** 2)
 
@@ -86,7 +86,7 @@ def test_vmap_over_networks_and_gradient_in_a_hyperparameter(inputs, key):
 
 
 def test_dropout_needs_a_key(inputs, key):
-    network = nn.Sequential(nn.Dense(2.0), nn.Relu(), nn.Dropout(0.5)).at_width(400)
+    network = nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu(), nn.Dropout(0.5)).at_width(400)
     parameters = network.init(key, (3,))
     kept = network.features(parameters, inputs)
     dropped = network.features(parameters, inputs, key=jax.random.key(1))

@@ -8,7 +8,7 @@ from widetail import nn
 
 from .zoo import COMPOSITIONS, IMAGE, over
 
-conv, relu, dense = nn.Conv(3, 1.5, 0.1), nn.Relu(), nn.Dense(1.2)
+conv, relu, dense = nn.Conv(3, weight_var=1.5, bias_var=0.1), nn.Relu(), nn.Dense(weight_var=1.2)
 FORMS = [
     (nn.Sequential(conv, relu, nn.Flatten()), False),
     (nn.Sequential(conv, relu, nn.Flatten(), dense, relu), False),
@@ -69,7 +69,7 @@ def test_a_convolution_over_one_position_is_dense():
     x = np.random.default_rng(0).normal(size=(4, 3))
     flat = nn.Sequential(dense, relu).kernel(x)
     for window, padding in ((1, "SAME"), (1, "VALID"), (1, "CIRCULAR")):
-        net = nn.Sequential(nn.Conv(window, 1.2, padding=padding), relu, nn.Flatten())
+        net = nn.Sequential(nn.Conv(window, weight_var=1.2, padding=padding), relu, nn.Flatten())
         for k, other in zip(flat, net.kernel(x[:, None, None, :]), strict=True):
             np.testing.assert_allclose(other, k, rtol=1e-13)
 
@@ -102,7 +102,7 @@ def test_summary_of_every_network(case):
 
 def test_summary_accepts_a_traced_parameter():
     def shown(weight_var):
-        assert "traced" in nn.summary(nn.Sequential(nn.Dense(weight_var), relu), (3,))
+        assert "traced" in nn.summary(nn.Sequential(nn.Dense(weight_var=weight_var), relu), (3,))
         return weight_var
 
     jax.jit(shown)(1.0)

@@ -54,7 +54,12 @@ def test_finite_differences_in_the_inputs(case):
 
 
 def relu_erf(weight_var):
-    return nn.Sequential(nn.Dense(weight_var, 0.1), nn.Relu(), nn.Dense(weight_var, 0.2), nn.Erf())
+    return nn.Sequential(
+        nn.Dense(weight_var=weight_var, bias_var=0.1),
+        nn.Relu(),
+        nn.Dense(weight_var=weight_var, bias_var=0.2),
+        nn.Erf(),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +106,7 @@ def test_vmap_over_data_sets():
 
 def test_without_the_x64_flag_a_transformation_is_in_single_precision(x):
     """The flag decides inside a transformation, quietly, also for one variance per feature."""
-    total = jax.grad(lambda w: jnp.sum(nn.Sequential(nn.Dense(w), nn.Relu()).kernel(x).nngp))
+    total = jax.grad(lambda w: jnp.sum(nn.Sequential(nn.Dense(weight_var=w), nn.Relu()).kernel(x).nngp))
     gradient = jax.jit(total)(jnp.ones(3))
     assert gradient.dtype == jnp.float32
     assert np.all(np.isfinite(gradient))

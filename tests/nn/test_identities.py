@@ -7,7 +7,7 @@ import pytest
 from widetail import nn
 from widetail.kernels import RBF
 
-dense, relu = nn.Dense(1.4, 0.1), nn.Relu()
+dense, relu = nn.Dense(weight_var=1.4, bias_var=0.1), nn.Relu()
 X = np.random.default_rng(0).normal(size=(6, 3))
 X[4], X[5] = -X[0], 0
 SEQUENCES = np.random.default_rng(1).normal(size=(3, 6, 2))
@@ -20,8 +20,8 @@ def assert_same(first, second, x=X, rtol=1e-12):
 
 EQUAL = {
     "nested": (
-        nn.Sequential(nn.Sequential(nn.Dense([1.0, 2.0, 3.0]), relu), nn.Sequential(dense), relu),
-        nn.Sequential(nn.Dense([1.0, 2.0, 3.0]), relu, dense, relu),
+        nn.Sequential(nn.Sequential(nn.Dense(weight_var=[1.0, 2.0, 3.0]), relu), nn.Sequential(dense), relu),
+        nn.Sequential(nn.Dense(weight_var=[1.0, 2.0, 3.0]), relu, dense, relu),
     ),
     "residual is a sum with the identity": (
         nn.Sequential(dense, nn.Residual(relu, dense), relu),
@@ -37,16 +37,18 @@ EQUAL = {
     "leaky relu of slope -1": (nn.Sequential(dense, nn.LeakyRelu(-1.0)), nn.Sequential(dense, nn.Abs())),
     "cosine": (nn.Sequential(dense, nn.Sin(1.3, phase=np.pi / 2)), nn.Sequential(dense, nn.Cos(1.3))),
     "homogeneous": (
-        nn.Sequential(nn.Dense(3.0), relu, nn.Dense(0.5), relu),
-        nn.Sequential(nn.Dense(0.5), relu, nn.Dense(3.0), relu),
+        nn.Sequential(nn.Dense(weight_var=3.0), relu, nn.Dense(weight_var=0.5), relu),
+        nn.Sequential(nn.Dense(weight_var=0.5), relu, nn.Dense(weight_var=3.0), relu),
     ),
     "layer norm forgets the scale": (
-        nn.Sequential(nn.Dense(3.0), nn.LayerNorm(), relu),
-        nn.Sequential(nn.Dense(0.2), nn.LayerNorm(), relu),
+        nn.Sequential(nn.Dense(weight_var=3.0), nn.LayerNorm(), relu),
+        nn.Sequential(nn.Dense(weight_var=0.2), nn.LayerNorm(), relu),
     ),
     "a sum of two is one of both variances": (
-        nn.Sequential(nn.Parallel(nn.Dense(0.5, 0.1), nn.Dense(0.9, 0.2)), relu),
-        nn.Sequential(nn.Dense(1.4, 0.3), relu),
+        nn.Sequential(
+            nn.Parallel(nn.Dense(weight_var=0.5, bias_var=0.1), nn.Dense(weight_var=0.9, bias_var=0.2)), relu
+        ),
+        nn.Sequential(nn.Dense(weight_var=1.4, bias_var=0.3), relu),
     ),
 }
 
@@ -81,7 +83,7 @@ def test_attention_with_small_logits_is_the_mean_over_positions():
 
 
 def test_a_circular_convolution_commutes_with_shifts():
-    net = nn.Sequential(nn.Conv(3, 1.5, 0.1, padding="CIRCULAR"), relu, nn.GlobalAvgPool())
+    net = nn.Sequential(nn.Conv(3, weight_var=1.5, bias_var=0.1, padding="CIRCULAR"), relu, nn.GlobalAvgPool())
     for a, b in zip(net.kernel(SEQUENCES), net.kernel(np.roll(SEQUENCES, 2, axis=1)), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12)
 
@@ -118,5 +120,7 @@ def test_recursion_by_hand(activation, step, depth):
 
 
 def test_parameters_may_be_jax_arrays():
-    net = nn.Sequential(nn.Dense(jnp.float32(1.5), jnp.float32(0.25)), relu)
-    np.testing.assert_allclose(net.kernel(X).nngp, nn.Sequential(nn.Dense(1.5, 0.25), relu).kernel(X).nngp, rtol=1e-14)
+    net = nn.Sequential(nn.Dense(weight_var=jnp.float32(1.5), bias_var=jnp.float32(0.25)), relu)
+    np.testing.assert_allclose(
+        net.kernel(X).nngp, nn.Sequential(nn.Dense(weight_var=1.5, bias_var=0.25), relu).kernel(X).nngp, rtol=1e-14
+    )

@@ -22,7 +22,7 @@ _dense = nn.Dense(weight_var=1.4, bias_var=0.1)
 WINDOWS = [
     Case(
         f"conv_{padding}_window_{window}_strides_{strides}_{'x'.join(map(str, shape[:-1]))}",
-        nn.Sequential(nn.Conv(window, 1.5, 0.1, strides=strides, padding=padding), nn.Relu(), end),
+        nn.Sequential(nn.Conv(window, weight_var=1.5, bias_var=0.1, strides=strides, padding=padding), nn.Relu(), end),
         shape,
     )
     for padding, window, strides, shape, end in [

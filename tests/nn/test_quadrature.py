@@ -64,7 +64,7 @@ def test_low_orders_are_limited_by_the_polynomial_alone(order):
 def test_positive_semi_definite_and_exact_for_equal_inputs(fn, variance):
     rng = np.random.default_rng(0)
     x = np.sqrt(variance) * rng.normal(size=(12, 2))
-    k = nn.Sequential(nn.Dense(2.0), nn.Elementwise(fn, order=6)).kernel(np.concatenate([x, x[:2], -x[:2]]))
+    k = nn.Sequential(nn.Dense(weight_var=2.0), nn.Elementwise(fn, order=6)).kernel(np.concatenate([x, x[:2], -x[:2]]))
     for values in k:
         assert np.linalg.eigvalsh(values)[0] > -1e-10 * np.trace(values)
     np.testing.assert_allclose(k.nngp[0, 12], k.nngp[0, 0], rtol=1e-13)
@@ -75,7 +75,7 @@ def test_positive_semi_definite_and_exact_for_equal_inputs(fn, variance):
 def test_named_functions_are_elementwise_ones():
     x = np.random.default_rng(1).normal(size=(5, 3))
     for named, fn in ((nn.Tanh(order=8), jnp.tanh), (nn.Sigmoid(order=8), jax.nn.sigmoid)):
-        first = nn.Sequential(nn.Dense(2.0, 0.1), named).kernel(x)
-        second = nn.Sequential(nn.Dense(2.0, 0.1), nn.Elementwise(fn, order=8)).kernel(x)
+        first = nn.Sequential(nn.Dense(weight_var=2.0, bias_var=0.1), named).kernel(x)
+        second = nn.Sequential(nn.Dense(weight_var=2.0, bias_var=0.1), nn.Elementwise(fn, order=8)).kernel(x)
         for a, b in zip(first, second, strict=True):
             np.testing.assert_array_equal(a, b)

@@ -55,13 +55,15 @@ _conv = nn.Conv(3, weight_var=1.6, bias_var=0.1)
 
 VECTOR_NETWORKS = [
     Case("linear", nn.Dense(weight_var=0.7, bias_var=0.3), VECTOR),
-    Case("no_bias", nn.Sequential(nn.Dense(2.0), nn.Relu(), nn.Dense(2.0), nn.Erf()), VECTOR),
+    Case("no_bias", nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu(), nn.Dense(weight_var=2.0), nn.Erf()), VECTOR),
     Case("ard", nn.Sequential(nn.Dense(weight_var=[0.5, 1.0, 2.0], bias_var=0.1), nn.Relu(), _dense, nn.Erf()), VECTOR),
     Case("deep", nn.mlp(depth=9, activation="relu", weight_var=1.8, bias_var=0.1), VECTOR),
     Case("resnet", nn.resnet(blocks=2, activation="erf", weight_var=1.3, bias_var=0.1), VECTOR),
     Case(
         "sum",
-        nn.Sequential(_dense, nn.Parallel(nn.Relu(), nn.Sequential(nn.Erf(), _dense)), nn.Dense(1.1), nn.Gelu()),
+        nn.Sequential(
+            _dense, nn.Parallel(nn.Relu(), nn.Sequential(nn.Erf(), _dense)), nn.Dense(weight_var=1.1), nn.Gelu()
+        ),
         VECTOR,
     ),
     Case(
@@ -78,8 +80,16 @@ VECTOR_NETWORKS = [
 
 SEQUENCE_NETWORKS = [
     Case("conv1d_flatten", nn.Sequential(_conv, nn.Relu(), nn.Flatten()), SEQUENCE),
-    Case("conv1d_dense", nn.Sequential(nn.Conv(2, 1.5, padding="VALID"), nn.Relu(), nn.Flatten(), _dense), SEQUENCE),
-    Case("conv1d_stride", nn.Sequential(nn.Conv(2, 1.5, 0.1, strides=2), nn.Erf(), nn.GlobalAvgPool()), SEQUENCE),
+    Case(
+        "conv1d_dense",
+        nn.Sequential(nn.Conv(2, weight_var=1.5, padding="VALID"), nn.Relu(), nn.Flatten(), _dense),
+        SEQUENCE,
+    ),
+    Case(
+        "conv1d_stride",
+        nn.Sequential(nn.Conv(2, weight_var=1.5, bias_var=0.1, strides=2), nn.Erf(), nn.GlobalAvgPool()),
+        SEQUENCE,
+    ),
     Case(
         "attention_softmax",
         nn.Sequential(_conv, nn.Relu(), nn.SelfAttention(1.3, query_key_var=2.0), nn.Relu(), nn.GlobalAvgPool()),
@@ -97,18 +107,26 @@ IMAGE_NETWORKS = [
     Case("conv_global_pool", nn.Sequential(_conv, nn.Relu(), _conv, nn.Relu(), nn.GlobalAvgPool()), IMAGE),
     Case(
         "conv_valid_strides",
-        nn.Sequential(nn.Conv((3, 2), 1.5, 0.1, strides=(1, 2), padding="VALID"), nn.Relu(), nn.Flatten()),
+        nn.Sequential(
+            nn.Conv((3, 2), weight_var=1.5, bias_var=0.1, strides=(1, 2), padding="VALID"), nn.Relu(), nn.Flatten()
+        ),
         IMAGE,
     ),
-    Case("conv_circular", nn.Sequential(nn.Conv(3, 1.5, 0.1, padding="CIRCULAR"), nn.Relu(), nn.Flatten()), IMAGE),
+    Case(
+        "conv_circular",
+        nn.Sequential(nn.Conv(3, weight_var=1.5, bias_var=0.1, padding="CIRCULAR"), nn.Relu(), nn.Flatten()),
+        IMAGE,
+    ),
     Case(
         "conv_circular_strides",
-        nn.Sequential(nn.Conv(2, 1.5, 0.1, strides=2, padding="CIRCULAR"), nn.Erf(), nn.GlobalAvgPool()),
+        nn.Sequential(
+            nn.Conv(2, weight_var=1.5, bias_var=0.1, strides=2, padding="CIRCULAR"), nn.Erf(), nn.GlobalAvgPool()
+        ),
         IMAGE,
     ),
     Case(
         "avg_pool_then_conv",
-        nn.Sequential(_conv, nn.Relu(), nn.AvgPool(2), nn.Conv(2, 1.5), nn.Relu(), nn.Flatten()),
+        nn.Sequential(_conv, nn.Relu(), nn.AvgPool(2), nn.Conv(2, weight_var=1.5), nn.Relu(), nn.Flatten()),
         IMAGE,
     ),
     Case("pool_then_activation", nn.Sequential(_conv, nn.AvgPool(2, strides=1), nn.Relu(), nn.Flatten()), IMAGE),

@@ -27,9 +27,9 @@ PAIRS = {
         nn.Sequential(_dense, nn.LayerNorm(), nn.Relu(), _dense, nn.LayerNorm(), nn.Relu()),
         VECTORS,
     ),
-    "cnn_1d": (programs.cnn, nn.cnn(2, pooling=True), SEQUENCES),
+    "cnn_1d": (programs.cnn, nn.cnn(2, window=(3,), pooling=True), SEQUENCES),
     "cnn_2d": (programs.cnn, nn.cnn(2, pooling=True), IMAGES),
-    "cnn_even_window": (programs.cnn(window=2), nn.cnn(2, window=2, pooling=True), SEQUENCES),
+    "cnn_even_window": (programs.cnn(window=2), nn.cnn(2, window=(2,), pooling=True), SEQUENCES),
     "attention": (
         programs.self_attention(query_var=0.9, value_var=0.8, output_var=0.7),
         nn.Sequential(_each, nn.Relu(), nn.SelfAttention(weight_var=0.56, query_key_var=0.81), nn.GlobalAvgPool()),

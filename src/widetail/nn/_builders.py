@@ -78,13 +78,16 @@ def cnn(
     Args:
         depth: number of convolutions.
         activation: a name, an activation layer, or a function.
-        window: extent of the filters.
+        window: extent of the filters: an integer for both axes of images, or one number per axis. Sequences have one,
+            `window=(3,)`: an integer would let grey images without a channel axis pass for sequences.
         weight_var: weight variance times fan-in of every layer.
         bias_var: bias variance of every layer.
         pooling: True for `GlobalAvgPool` at the end: invariant to shifts, and as many times more expensive as
             there are positions.
     """
     _check_count("depth", depth)
+    if isinstance(window, int):
+        window = (window, window)
     layers: list[Layer] = []
     for _ in range(depth):
         layers += [Conv(window, weight_var=weight_var, bias_var=bias_var), as_activation(activation)]

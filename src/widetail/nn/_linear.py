@@ -35,6 +35,11 @@ class Dense(LinearLeaf):
     bias_var: Variance = eqx.field(default=0.0, converter=as_parameter)
     is_elementwise = True
 
+    def __init__(self, *positional: Any, weight_var: Variance = 1.0, bias_var: Variance = 0.0):
+        _refuse("nn.Dense", "nn.Dense(weight_var=2.0, bias_var=0.1)", positional)
+        self.weight_var = weight_var
+        self.bias_var = bias_var
+
     def __check_init__(self):
         check_variance("weight_var", self.weight_var, positive=True, may_be_vector=True)
         check_variance("bias_var", self.bias_var)
@@ -100,6 +105,22 @@ class Conv(Layer):
     strides: int | tuple[int, ...] = eqx.field(static=True, default=1)
     padding: Padding = eqx.field(static=True, default="SAME")
 
+    def __init__(
+        self,
+        window: int | tuple[int, ...],
+        *positional: Any,
+        weight_var: Variance = 1.0,
+        bias_var: Variance = 0.0,
+        strides: int | tuple[int, ...] = 1,
+        padding: Padding = "SAME",
+    ):
+        _refuse("nn.Conv", "nn.Conv(3, weight_var=2.0, bias_var=0.1)", positional)
+        self.window = window
+        self.weight_var = weight_var
+        self.bias_var = bias_var
+        self.strides = strides
+        self.padding = padding
+
     def __check_init__(self):
         check_window("nn.Conv", self.window, self.strides, self.padding)
         check_variance("weight_var", self.weight_var, positive=True)
@@ -164,6 +185,15 @@ def _average(window, strides, weight_var, bias_var, k: Covariance) -> Covariance
     for axes, size, stride in zip(k.space_axes(), windows, per_axis(strides, k.rank), strict=True):
         k = k.map_all(lambda v, axes=axes, size=size, stride=stride: window_sum(v, axes, size, stride))
     return affine(k, jnp.asarray(weight_var, k.nngp.dtype) / math.prod(windows), bias_var)
+
+
+def _refuse(owner: str, example: str, positional: tuple[Any, ...]) -> None:
+    """The habit of other libraries, a number of features first, must not end as a variance."""
+    if positional:
+        raise ValueError(
+            f"{owner} takes variances by keyword, {example}; got {', '.join(map(repr, positional))} without a name. "
+            f"There is no width in a description: it is infinite, or given to net.at_width(512)."
+        )
 
 
 def affine(k: Covariance, weight_var: Any, bias_var: Any) -> Covariance:

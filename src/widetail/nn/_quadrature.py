@@ -53,9 +53,11 @@ class HermiteActivation(Activation):
 class Elementwise(HermiteActivation):
     r"""Any function of every feature.
 
-    Its dual is computed by quadrature, exactly for equal and for opposite inputs. In between, the largest errors over
-    all correlations, as fractions of the dual at correlation 1 (in brackets: of the dual of the derivative, which
-    the tangent kernel needs), in float64:
+    Its dual is computed by quadrature. For a function without jumps it is exact for equal and for opposite inputs. A
+    jump lies between two nodes, a tenth of a standard deviation apart (26 standard deviations over 4 `order`
+    nodes): a step or `jnp.round` has errors up to 5 %, for equal inputs too, which fall as 1 / `order`. In between, the
+    largest errors over all correlations, as fractions of the dual at correlation 1 (in brackets: of the dual of the
+    derivative, which the tangent kernel needs), in float64:
 
     | function | variance | order 32 | order 64 | order 128 |
     |---|---|---|---|---|

@@ -21,8 +21,8 @@ def summary(net: Layer, input_shape: tuple[int, ...]) -> str:
     Example:
         >>> from widetail import nn
         >>> print(nn.summary(nn.cnn(depth=1), (28, 28, 1)))  # doctest: +NORMALIZE_WHITESPACE
-        layer                                            output          positions  numbers per pair
-        nn.Conv(window=3, weight_var=2.0, bias_var=0.1)  28 x 28, width  equal                   784
+        layer                                                 output          positions  numbers per pair
+        nn.Conv(window=(3, 3), weight_var=2.0, bias_var=0.1)  28 x 28, width  equal                   784
         nn.Relu()                                        28 x 28, width  equal                   784
         nn.Flatten()                                     784 x width     none                      1
         readout                                          1               none                      1

@@ -47,7 +47,7 @@ def window_positions(
         if isinstance(value, tuple) and len(value) != rank:
             raise ValueError(
                 f"{layer} has {name}={value}, but it receives {signal.kind} with positions {signal.space}; "
-                f"grey images need a channel axis, x[..., None]"
+                f"grey images need a channel axis, x[..., None], and sequences one number, {name}=(3,)"
             )
     sizes = zip(signal.space, per_axis(window, rank), per_axis(strides, rank), strict=True)
     space = tuple(
