@@ -92,9 +92,9 @@ CASES = {
     # one variance per feature
     "on(x, Dense(weight_var=[1.0, 2.0]))": r"weight_var has 2 entries, but the inputs have 3 features",
     "on(x, Dense(), Relu(), Dense(weight_var=[1.0, 2.0]))": r"must be the first layer.*receives the output of nn\.Relu",
-    "on(x, Parallel(Dense(weight_var=[1.0, 2.0, 3.0]), Dense()))": r"must be the first layer and receive the inputs",
-    "on(x, Identity(), Dense(weight_var=[1.0, 2.0, 3.0]))": r"must be the first layer and receive the inputs",
-    "on(images, Flatten(), Dense(weight_var=np.ones(16)))": r"must be the first layer.*the output of nn\.Flatten",
+    "on(x, Parallel(Dense(weight_var=[1.0, 2.0, 3.0]), Dense()))": r"be the first layer and receive the inputs alone",
+    "on(x, Identity(), Dense(weight_var=[1.0, 2.0, 3.0]))": r"be the first layer and receive the inputs alone",
+    "on(images, Flatten(), Dense(weight_var=np.ones(16)))": r"be the first layer.*receives the output of nn\.Flatten",
     # positions
     "on(images, Conv(3), Relu())": r"end in one vector per input, but it ends in positions \(4, 4\); add nn\.Flatten",
     "on(images, Conv(7, padding='VALID'), Flatten())": r"nn\.Conv has a window of 7, larger than .* \(4, 4\)",
