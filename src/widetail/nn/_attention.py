@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 
 from widetail.checks import as_parameter, check_variance
+from widetail.files import savable
 from widetail.nn._base import Leaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance
 from widetail.nn._signal import Signal
 
 
+@savable("nn.SelfAttention")
 class SelfAttention(Leaf):
     r"""Every position attends to all positions, in the limit of infinitely many heads (Hron et al., 2020).
 

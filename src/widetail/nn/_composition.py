@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from widetail.files import savable
 from widetail.nn._base import Layer, Leaf
 from widetail.nn._chain import Chain
 from widetail.nn._covariance import Covariance, Inputs, resolve
@@ -29,6 +30,7 @@ def check_layers(owner: str, layers: tuple[Any, ...]) -> None:
             )
 
 
+@savable("nn.Sequential", positional="layers")
 class Sequential(Layer):
     """Layers one after the other.
 
@@ -93,6 +95,7 @@ def split_optional(key, count: int):
     return [None] * count if key is None else list(jax.random.split(key, count))
 
 
+@savable("nn.Residual", positional="layers")
 class Residual(Layer):
     """The input plus what the layers make of it.
 
@@ -133,6 +136,7 @@ class Residual(Layer):
         return self._branches.apply(parameters, x, parametrisation, key)
 
 
+@savable("nn.Parallel", positional="layers")
 class Parallel(Layer):
     """Branches that see the same input; their outputs are added or put side by side.
 
@@ -242,6 +246,7 @@ def _join(ends: list[Covariance], combine: str) -> Covariance:
     return jax.tree.map(lambda *values: factor * sum(values[1:], values[0]), *ends)
 
 
+@savable("nn.Identity")
 class Identity(Leaf):
     """The input as it is: a skip connection in `Parallel`."""
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from widetail.checks import as_parameter, check_variance, is_zero
+from widetail.files import savable
 from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
@@ -18,6 +19,7 @@ from widetail.nn._windows import Padding, check_window, pad_window, per_axis, wi
 Variance = Any  # a float, or an array of shape () or (features,); inside transformations, what they make of it
 
 
+@savable("nn.Dense")
 class Dense(LinearLeaf):
     r"""A fully connected layer, $W h + b$.
 
@@ -85,6 +87,7 @@ class Dense(LinearLeaf):
         return _add_bias(x @ weight.astype(x.dtype), parameters, self, parametrisation)
 
 
+@savable("nn.Conv")
 class Conv(Layer):
     r"""A convolution over sequences or images, channels last.
 

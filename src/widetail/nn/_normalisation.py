@@ -4,12 +4,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from widetail.files import savable
 from widetail.gaussian import norm_and_inverse
 from widetail.nn._base import Leaf
 from widetail.nn._covariance import Covariance
 from widetail.nn._signal import Signal
 
 
+@savable("nn.LayerNorm")
 class LayerNorm(Leaf):
     r"""Subtract the mean of the features at each position and divide by their standard deviation.
 
@@ -43,6 +45,7 @@ class LayerNorm(Leaf):
         return centred * norm_and_inverse(variance)[1]
 
 
+@savable("nn.Dropout")
 class Dropout(Leaf):
     """Multiply every feature by 0 with probability `rate` and by 1 / (1 - rate) otherwise.
 

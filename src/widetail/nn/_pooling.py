@@ -7,6 +7,7 @@ import math
 import equinox as eqx
 import jax.numpy as jnp
 
+from widetail.files import savable
 from widetail.nn._base import LinearLeaf
 from widetail.nn._covariance import Covariance
 from widetail.nn._signal import Signal
@@ -58,6 +59,7 @@ class _Pool(LinearLeaf):
         return self._slide(x, 1, x.ndim - 2)
 
 
+@savable("nn.AvgPool")
 class AvgPool(_Pool):
     """The mean over a sliding window.
 
@@ -75,6 +77,7 @@ class AvgPool(_Pool):
         return 1 / math.prod(per_axis(self.window, rank))
 
 
+@savable("nn.SumPool")
 class SumPool(_Pool):
     """The sum over a sliding window; arguments as in `AvgPool`."""
 
@@ -86,6 +89,7 @@ class SumPool(_Pool):
         return 1.0
 
 
+@savable("nn.GlobalAvgPool")
 class GlobalAvgPool(LinearLeaf):
     """The mean over all positions: one vector per input."""
 
@@ -108,6 +112,7 @@ class GlobalAvgPool(LinearLeaf):
         return jnp.mean(x, axis=tuple(range(1, x.ndim - 1)))
 
 
+@savable("nn.Flatten")
 class Flatten(LinearLeaf):
     """All positions side by side in one vector: their covariances are averaged by the next weights."""
 

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from widetail.files import savable
 from widetail.gaussian import hermite_coefficients, hermite_rule, mehler_sum, norm_and_inverse
 from widetail.nn._activation import Activation
 
@@ -50,6 +51,7 @@ class HermiteActivation(Activation):
         return jnp.sum(statistics["value"] ** 2, axis=0), jnp.sum(statistics["slope"] ** 2, axis=0)
 
 
+@savable("nn.Elementwise")
 class Elementwise(HermiteActivation):
     r"""Any function of every feature.
 
@@ -104,6 +106,7 @@ class Elementwise(HermiteActivation):
         return y.astype(x.dtype)
 
 
+@savable("nn.Tanh")
 class Tanh(HermiteActivation):
     """The hyperbolic tangent, by quadrature; accuracy as in `Elementwise`."""
 
@@ -116,6 +119,7 @@ class Tanh(HermiteActivation):
         return jnp.tanh(x)
 
 
+@savable("nn.Sigmoid")
 class Sigmoid(HermiteActivation):
     """The logistic function 1 / (1 + exp(-x)), by quadrature; accuracy as in `Elementwise`."""
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.checks import check_number
+from widetail.files import savable
 from widetail.gaussian import arc, norm_and_inverse
 from widetail.nn._activation import Activation
 
@@ -53,6 +54,7 @@ class _PiecewiseLinear(Activation):
         return second_moment * variance, jnp.full_like(variance, second_moment)
 
 
+@savable("nn.Relu")
 class Relu(_PiecewiseLinear):
     r"""$\max(x, 0)$."""
 
@@ -66,6 +68,7 @@ def _as_static(value: Any) -> Any:
     return float(value) if isinstance(value, (jax.Array, np.ndarray)) and value.ndim == 0 else value
 
 
+@savable("nn.LeakyRelu")
 class LeakyRelu(_PiecewiseLinear):
     r"""$x$ above zero, `negative_slope` times $x$ below.
 
@@ -83,6 +86,7 @@ class LeakyRelu(_PiecewiseLinear):
         return self.negative_slope
 
 
+@savable("nn.Abs")
 class Abs(_PiecewiseLinear):
     r"""$|x|$."""
 
@@ -91,6 +95,7 @@ class Abs(_PiecewiseLinear):
         return -1.0
 
 
+@savable("nn.Sign")
 class Sign(Activation):
     r"""The sign of $x$: the dual is $\tfrac{2}{\pi} \arcsin c$.
 

@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.files import savable
 from widetail.numerics import Bounds, namespace
 from widetail.numerics.special import betaln, softplus
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
 
 
+@savable("priors.BurrXII")
 class BurrXII(ScalePrior):
     r"""Burr XII, $P(\beta > x) = (1 + (x/s)^c)^{-k}$; s is `scale`.
 

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.files import savable
 from widetail.numerics import Bounds, is_traced, namespace
 from widetail.numerics.special import betainc, betaln, gammainc, gammaincc, gammaln, sigmoid, softplus
 from widetail.priors._base import ScalePrior
@@ -15,6 +16,7 @@ from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_b
 from widetail.priors._parameters import Parameter, Values, parameter
 
 
+@savable("priors.InverseGamma")
 class InverseGamma(ScalePrior):
     r"""Inverse gamma, $p(\beta) = \frac{b^a}{\Gamma(a)} \beta^{-a-1} e^{-b/\beta}$.
 
@@ -83,6 +85,7 @@ class InverseGamma(ScalePrior):
         return Bounds()
 
 
+@savable("priors.Gamma")
 class Gamma(ScalePrior):
     r"""Gamma, $p(\beta) = \frac{b^a}{\Gamma(a)} \beta^{a-1} e^{-b\beta}$. Light tails: every moment exists.
 
@@ -147,6 +150,7 @@ class Gamma(ScalePrior):
         return Bounds()
 
 
+@savable("priors.BetaPrime")
 class BetaPrime(ScalePrior):
     r"""Beta prime, $p(\beta) = \frac{(\beta/s)^{a-1} (1 + \beta/s)^{-a-b}}{s\,B(a, b)}$; s is `scale`.
 

@@ -7,11 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.files import savable
 from widetail.numerics import Bounds, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
 
 
+@savable("priors.HalfCauchy")
 class HalfCauchy(ScalePrior):
     r"""Half-Cauchy, $p(\beta) = \frac{2}{\pi s (1 + (\beta/s)^2)}$; s is `scale`. No mean.
 

@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.files import savable
 from widetail.numerics import Bounds, namespace
 from widetail.numerics.special import ndtr, ndtri
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
 
 
+@savable("priors.LogNormal")
 class LogNormal(ScalePrior):
     r"""Log-normal, $\log\beta \sim \mathcal N(\mu, \sigma^2)$; $\mu$ is `loc`, $\sigma$ is `scale`.
 

@@ -5,11 +5,13 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.files import savable
 from widetail.numerics import Bounds, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
 
 
+@savable("priors.PointMass")
 class PointMass(ScalePrior):
     r"""$\beta = v$ with certainty: the plain NNGP.
 

@@ -5,8 +5,10 @@ from typing import Any
 import equinox as eqx
 
 from widetail.checks import as_parameter, check_variance
+from widetail.files import savable
 
 
+@savable("process.ScaledNoise")
 class ScaledNoise(eqx.Module):
     r"""Noise inside the scale: $y = f + \varepsilon$, $\varepsilon \mid \beta \sim N(0, \beta s^2)$.
 
@@ -23,6 +25,7 @@ class ScaledNoise(eqx.Module):
         check_variance("ScaledNoise: variance", self.variance)
 
 
+@savable("process.IndependentNoise")
 class IndependentNoise(eqx.Module):
     r"""Ordinary noise outside of the scale: $y = f + \varepsilon$, $\varepsilon \sim N(0, s^2)$ whatever $\beta$ is.
 

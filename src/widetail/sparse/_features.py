@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from widetail.files import fingerprint
+from widetail.files import fingerprint, savable
 from widetail.files.checkpoints import read_checkpoint, write_checkpoint
 from widetail.kernels import Kernel
 from widetail.numerics import CholeskyFactor
@@ -20,6 +20,7 @@ SECONDS_PER_NOTE = 20.0  # between two notes in a file of how many rows there ar
 JITTER = {"float32": 1e-6, "float64": 1e-9}
 
 
+@savable("sparse.Whitening")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Whitening:
     """Inducing inputs and the factor of their kernel matrix.

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
+from widetail.files import savable
 from widetail.priors import InverseGamma, PointMass, ScalePrior
 
 # An expected log likelihood as a function of the logarithms of scales, (nodes,) -> (nodes,).
@@ -117,6 +118,7 @@ def law_for(prior: ScalePrior, *, learn: bool = True) -> ScaleLaw:
     return GridScale.of(prior)
 
 
+@savable("sparse.PointScale")
 @dataclasses.dataclass(frozen=True)
 class PointScale(ScaleLaw):
     """A known scale, or the one with the largest bound."""
@@ -171,6 +173,7 @@ class PointScale(ScaleLaw):
         return PointScale(float(facts["value"]), bool(facts["learn"]))
 
 
+@savable("sparse.InverseGammaScale")
 @dataclasses.dataclass(frozen=True)
 class InverseGammaScale(ScaleLaw):
     """InverseGamma(a, b), with a prior of the same family; `is_held` where b / a is not to change."""
@@ -255,6 +258,7 @@ class InverseGammaScale(ScaleLaw):
         return dataclasses.replace(self, **numbers, is_held=bool(facts["is_held"]))
 
 
+@savable("sparse.GridScale")
 @dataclasses.dataclass(frozen=True, eq=False)
 class GridScale(ScaleLaw):
     """Probabilities of the nodes of a uniform grid of logarithms, on which the prior is discretised too.

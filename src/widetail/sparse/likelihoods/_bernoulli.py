@@ -5,9 +5,11 @@ from typing import ClassVar
 import jax
 import numpy as np
 
+from widetail.files import savable
 from widetail.sparse.likelihoods._base import Likelihood
 
 
+@savable("sparse.Bernoulli")
 class Bernoulli(Likelihood):
     """y is 1 with probability sigmoid(f), and 0 otherwise."""
 

@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.files import savable
 from widetail.sparse.likelihoods._base import SMALLEST_VARIANCE, Expectations, Likelihood
 
 
+@savable("sparse.Categorical")
 class Categorical(Likelihood):
     """y is the number of a class, with probabilities softmax(f) over one latent function per class.
 

@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.checks import as_parameter, check_variance
+from widetail.files import savable
 from widetail.predictive import Predictive
 from widetail.sparse._latent import Latent
 from widetail.sparse.likelihoods._base import Likelihood
 
 
+@savable("sparse.Gaussian")
 class Gaussian(Likelihood):
     """y = f + noise of variance `noise`, or of `scale * noise` where it is inside of the scale.
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.files import savable
 from widetail.predictive import Predictive
 from widetail.sparse._counts import CountMixture
 from widetail.sparse._latent import Latent
@@ -18,6 +19,7 @@ Link = Literal["exp", "softplus"]
 PREDICTIVE_NODES = 24
 
 
+@savable("sparse.Poisson")
 class Poisson(Likelihood):
     """y is a count whose mean is a function of f.
 

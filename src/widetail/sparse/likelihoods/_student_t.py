@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.checks import as_parameter, check_number, check_variance
+from widetail.files import savable
 from widetail.predictive import Predictive
 from widetail.sparse._latent import Latent
 from widetail.sparse._observed import Observed
@@ -15,6 +16,7 @@ from widetail.sparse._scale import InverseGammaScale
 from widetail.sparse.likelihoods._base import Likelihood
 
 
+@savable("sparse.StudentT")
 class StudentT(Likelihood):
     """y = f + noise with Student-t tails, independent from point to point: robust to outliers in y.
 
