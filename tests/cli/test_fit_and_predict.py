@@ -270,6 +270,6 @@ def test_arrays_in_files_are_little_endian(tables):
     data = (tables / "model").read_bytes()
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8 : 8 + length])
-    shift = header["y_shift"]["data_offsets"]
+    shift = header["learned.y_scaling_.shift"]["data_offsets"]
     stored = struct.unpack("<d", data[8 + length + shift[0] : 8 + length + shift[0] + 8])[0]
     assert stored == wt.load(tables / "model").y_scaling_.shift[0]

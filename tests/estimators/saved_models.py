@@ -11,7 +11,7 @@ import numpy as np
 
 import widetail as wt
 
-FOLDER = Path(__file__).parent / "saved"
+FOLDER = Path(__file__).parent / "saved_1"
 X = np.random.default_rng(0).normal(size=(24, 3))
 NEW = np.random.default_rng(1).normal(size=(5, 3))
 Y = np.sin(X[:, 0]) + 0.5 * X[:, 1]

@@ -1,7 +1,5 @@
 """The regressor: units, intervals, hard inputs, files."""
 
-import json
-import struct
 import warnings
 
 import numpy as np
@@ -10,6 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_diabetes
 
 import widetail as wt
+from tests.files.edited import fields, with_header
 from widetail import nn
 
 NET = nn.mlp(1, "erf")
@@ -134,25 +133,25 @@ def test_damaged_foreign_and_hostile_files(fitted, tmp_path):
     path = tmp_path / "model.widetail"
     model.save(path)
     good = path.read_bytes()
-    length = struct.unpack("<Q", good[:8])[0]
-    header = json.loads(good[8 : 8 + length])
 
     def rewritten(change):
-        inner = json.loads(header["__metadata__"]["widetail"])
-        change(inner)
-        text = json.dumps(header | {"__metadata__": {"widetail": json.dumps(inner)}}).encode()
-        return struct.pack("<Q", len(text)) + text + good[8 + length :]
+        return with_header(good, lambda described: change(described, fields(described)))
+
+    def process(change):
+        return rewritten(lambda _, parts: change(parts["learned"]["process_"]["fields"]))
 
     bad = {
         "empty": b"",
         "truncated": good[: len(good) // 2],
         "text": b"hello " * 50,
-        "later version": rewritten(lambda h: h.update(version=99)),
-        "another class": rewritten(lambda h: h.update(kind="os.system")),
-        "code as network": rewritten(lambda h: h["process"]["kernel"].update({"room": "os", "class": "system"})),
-        "no network": rewritten(lambda h: h["process"].update(kernel=None)),
-        "unknown argument": rewritten(lambda h: h["parameters"].update(evil=1)),
-        "negative noise": rewritten(lambda h: h["process"]["noise"].update(variance=-1.0)),
+        "later version": rewritten(lambda h, _: h.update(version=99)),
+        "another class": rewritten(lambda h, _: h["model"].update(kind="os.system")),
+        "code as network": process(lambda f: f["kernel"].update(kind="os.system")),
+        "no network": process(lambda f: f.update(kernel=None)),
+        "unknown argument": rewritten(lambda _, f: f["parameters"].update(evil=1)),
+        "negative noise": rewritten(
+            lambda _, f: f["learned"]["process_"]["fields"]["noise"]["fields"].update(variance=-1.0)
+        ),
     }
     for data in bad.values():
         path.write_bytes(data)

@@ -61,5 +61,6 @@ def test_what_cannot_be(sequences, tmp_path):
     other = programs.mlp(fn=lambda z: jnp.tanh(3 * z))
     with pytest.raises(ValueError, match=r"fn=.* cannot be saved"):
         wt.kernels.to_config(other)
+    fields = {"program": "os", "settings": {"dict": {}}, "variances": {"dict": {}}, "order": 64, "samples": 64}
     with pytest.raises(ValueError, match="no program called 'os'"):
-        wt.kernels.from_config({"program": "os", "settings": {}, "variances": {}})
+        wt.kernels.from_config({"kind": "programs.Program", "fields": fields})

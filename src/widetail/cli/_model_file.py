@@ -1,14 +1,12 @@
 """A fitted model and what is known of its table, in one file that `wt.load` opens as well."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from widetail.cli._errors import CommandError
-from widetail.files import whole_file
 
-# Beside "widetail", which the library itself writes, among the metadata of the safetensors file.
+# The name of the note beside the model.
 TABLE = "table"
 
 
@@ -32,39 +30,24 @@ class TableModel:
 
     def save(self, path: Path) -> None:
         """Write all of it, whole or not at all."""
-        import safetensors
-        import safetensors.numpy
+        from widetail.estimators import save
 
-        with whole_file(path) as temporary:
-            self.estimator.save(temporary)
-            with safetensors.safe_open(temporary, framework="numpy") as file:
-                metadata = dict(file.metadata())
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            metadata[TABLE] = json.dumps({"schema": self.schema.to_json(), "facts": self.facts})
-            temporary.write_bytes(safetensors.numpy.save(tensors, metadata=metadata))
+        save(self.estimator, path, {TABLE: {"schema": self.schema.to_json(), "facts": self.facts}})
 
 
 def load_model(path: Path) -> TableModel:
     """Read a model that `widetail fit` wrote."""
     if not path.is_file():
         raise CommandError(f"there is no model {str(path)!r}; `widetail fit` makes one.")
-    import safetensors
-
-    import widetail as wt
+    from widetail.estimators import load_with_metadata
+    from widetail.files import damage_named
     from widetail.tables import Schema
 
-    estimator = wt.load(path)
-    with safetensors.safe_open(path, framework="numpy") as file:
-        described = (file.metadata() or {}).get(TABLE)
-    if described is None:
+    estimator, metadata = load_with_metadata(path)
+    if TABLE not in metadata:
         raise CommandError(
             f"{str(path)!r} was saved in Python, so the names of its columns are unknown; use wt.load there."
         )
-    try:
-        table = json.loads(described)
+    with damage_named(path, "model of a table"):
+        table = metadata[TABLE]
         return TableModel(estimator, Schema.from_json(table["schema"]), table["facts"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise CommandError(
-            f"{str(path)!r} is damaged or of an older version: what it says of its table cannot be read "
-            f"({error!r}); fit it again."
-        ) from None

@@ -2,6 +2,8 @@
 
 from widetail.estimators._classifier import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators._files import load as load
+from widetail.estimators._files import load_with_metadata as load_with_metadata
+from widetail.estimators._files import save as save
 from widetail.estimators._regressor import ScaleMixtureRegressor as ScaleMixtureRegressor
 from widetail.estimators._sparse_classifier import SparseMixtureClassifier as SparseMixtureClassifier
 from widetail.estimators._sparse_regressor import SparseMixtureRegressor as SparseMixtureRegressor

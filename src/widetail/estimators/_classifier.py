@@ -1,6 +1,5 @@
 """Classification by regression on one-hot targets, as a scikit-learn estimator."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,11 +10,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._inputs import check_weights
 from widetail.estimators._probabilities import best_temperature, probability_of_largest
+from widetail.files import savable
 from widetail.predictive import Elliptical, Predictive
 
 Probabilities = Literal["softmax", "largest"]
 
 
+@savable("estimators.ScaleMixtureClassifier")
 class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     """Classification with an infinitely wide network, by exact regression on one-hot targets.
 
@@ -46,6 +47,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
 
     classes_: np.ndarray
     temperature_: float
+    _kept = ("classes_", "temperature_")
 
     def __init__(
         self,
@@ -116,9 +118,3 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         columns = np.searchsorted(self.classes_, y)
         p = self.predict_proba(X)[np.arange(len(columns)), columns]
         return float(np.mean(np.log(p)))
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, without pickles; `wt.load` reads it."""
-        from widetail.estimators._files import save  # the reader knows every estimator: a cycle at import time
-
-        save(self, path)

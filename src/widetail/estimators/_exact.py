@@ -4,10 +4,10 @@ import numbers
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widetail.estimators._architecture import default_networks
+from widetail.estimators._files import SavedEstimator
 from widetail.estimators._inputs import per_feature
 from widetail.estimators._scaling import Scaling
 from widetail.kernels import available_memory
@@ -18,18 +18,16 @@ from widetail.process import IndependentNoise, Posterior, ScaledNoise, ScaleMixt
 NoiseKind = Literal["scaled", "independent"]
 
 
-class ExactEstimator(BaseEstimator):
+class ExactEstimator(SavedEstimator):
     """Base of the estimators with exact inference; not for direct use."""
 
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-    x_scaling_: Scaling
     process_: ScaleMixture
     posterior_: Posterior
     architecture_: str
     choice_: Choice | None
     verbose: bool
     evidence_fit_: EvidenceFit | None
+    _kept = ("architecture_", "process_")
 
     def __init__(
         self,
@@ -129,6 +127,19 @@ class ExactEstimator(BaseEstimator):
         if x.shape[1:] != expected:
             raise ValueError(f"X must hold inputs of shape {expected}, as in fit; got {x.shape[1:]}.")
         return self.x_scaling_.apply(x)
+
+    def _learned(self) -> dict[str, Any]:
+        posterior = self.posterior
+        return {"x": np.asarray(posterior.x), "y": posterior.y, "counts": posterior.rows.counts}
+
+    def _restore(self, learned: dict[str, Any]) -> None:
+        """Condition again, which gives the same numbers and keeps files small."""
+        x, y, counts = (learned[name] for name in ("x", "y", "counts"))
+        self._check_memory(len(y))
+        if x.shape[1] != self.n_features_in_ or x.shape[-1] != len(self.x_scaling_.shift):
+            raise ValueError(f"x of shape {x.shape} does not fit {self.n_features_in_} features")
+        self.posterior_ = self.process_.posterior(x, y, counts=None if np.all(counts == 1) else counts)
+        self.choice_, self.evidence_fit_ = None, None
 
     @property
     def posterior(self) -> Posterior:

@@ -1,7 +1,6 @@
 """Regression with a scale mixture, as a scikit-learn estimator."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,9 +11,11 @@ from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._inputs import check_weights
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._tails import Tails
+from widetail.files import savable
 from widetail.predictive import Predictive
 
 
+@savable("estimators.ScaleMixtureRegressor")
 class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
     """Regression with an infinitely wide network whose readout variance has a prior: a Student-t process by default.
 
@@ -61,6 +62,7 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
 
     y_scaling_: Scaling
     tails_: Tails | None
+    _kept = ("y_scaling_", "tails_")
 
     def __init__(
         self,
@@ -137,12 +139,6 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         if len(dist.event_shape) == 1:
             shift, factor = shift[0], factor[0]
         return dist.rescale(shift, factor)
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, without pickles; `wt.load` reads it."""
-        from widetail.estimators._files import save  # the reader knows every estimator: a cycle at import time
-
-        save(self, path)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,7 +4,10 @@ import dataclasses
 
 import numpy as np
 
+from widetail.files import savable
 
+
+@savable("estimators.Scaling")
 @dataclasses.dataclass(frozen=True)
 class Scaling:
     """Column-wise shift and factor: `(values - shift) / factor`.
@@ -16,6 +19,10 @@ class Scaling:
 
     shift: np.ndarray
     factor: np.ndarray
+
+    def __post_init__(self):
+        if self.shift.ndim != 1 or self.shift.shape != self.factor.shape or not np.all(self.factor > 0):
+            raise ValueError(f"a scaling needs a positive factor for every shift; got {self.shift} and {self.factor}.")
 
     @classmethod
     def of(cls, values: np.ndarray, weights: np.ndarray | None = None) -> "Scaling":

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from widetail import sparse
 from widetail.estimators._architecture import default_networks
 from widetail.estimators._background import around_background
+from widetail.estimators._files import SavedEstimator
 from widetail.estimators._inputs import StructuredInputs
 from widetail.estimators._scaling import Scaling
+from widetail.estimators._sparse_files import model_of, parts_of
 from widetail.estimators._wide import default_network
 from widetail.finite._draws import check_count
 from widetail.kernels import Kernel
@@ -29,15 +30,14 @@ FEWEST_ROWS_TO_LEARN_FROM = 10
 MOST_IMAGES_TO_LEARN_FROM = 200
 
 
-class SparseEstimator(StructuredInputs, BaseEstimator):
+class SparseEstimator(StructuredInputs, SavedEstimator):
     """Base of the sparse estimators; not for direct use."""
 
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     kernel_: Kernel
     model_: SparseModel
     fit_: SparseFit | None
     choice_: HeldOutChoice | None
+    _kept = ("input_shape_",)
     _fitted_attribute: ClassVar[str] = "model_"
 
     def __init__(
@@ -212,16 +212,14 @@ class SparseEstimator(StructuredInputs, BaseEstimator):
             process = fit_evidence(process, rows, targets, max_iterations=30 if is_quick else 8, **options).process
         return process.kernel, float(process.noise.variance)  # type: ignore[return-value]
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, without pickles; `wt.load` reads it.
-
-        It holds no inputs. For `partial_fit` it holds features and targets of up to 4096 rows, unless the noise is
-        Gaussian.
-        """
-        from widetail.estimators._files import save  # the reader knows every estimator: a cycle at import time
-
+    def _learned(self) -> dict[str, Any]:
         check_is_fitted(self, "model_")
-        save(self, path)  # type: ignore[arg-type]
+        return parts_of(self.model_)
+
+    def _restore(self, learned: dict[str, Any]) -> None:
+        self.model_ = model_of(learned, self._prior)
+        self.kernel_ = self.model_.whitening.kernel
+        self.fit_, self.choice_ = None, None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

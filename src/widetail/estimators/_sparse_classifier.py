@@ -7,13 +7,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from widetail.estimators._files import PATHS
 from widetail.estimators._inputs import with_weights
 from widetail.estimators._sparse import SparseEstimator
+from widetail.files import savable
 from widetail.predictive import Predictive
 from widetail.sparse import ClassProbabilities
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 
 
+@savable("estimators.SparseMixtureClassifier", without=PATHS)
 class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     """Classification with an infinitely wide network and a likelihood of classes, for data sets of any length.
 
@@ -79,6 +82,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     """
 
     classes_: np.ndarray
+    _kept = ("classes_",)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> "SparseMixtureClassifier":
         """Learn the kernel, choose inducing inputs, train.

@@ -1,77 +1,65 @@
-"""What a file holds of a sparse estimator."""
+"""What a file holds of a sparse model: its posterior and what it remembers, without inputs."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from widetail.estimators._sparse import SparseEstimator
-from widetail.estimators._sparse_regressor import SparseMixtureRegressor
-from widetail.kernels import from_config, to_config
-from widetail.sparse import Memory, SparseModel, Variational, Whitening, law_for
-from widetail.sparse.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Poisson, StudentT
+from widetail.files import fits
+from widetail.priors import ScalePrior
+from widetail.sparse import Memory, ScaleLaw, SparseModel, Variational, Whitening, law_for
+from widetail.sparse.likelihoods import Likelihood
 
-LIKELIHOODS = {kind.__name__: kind for kind in (Bernoulli, Categorical, Gaussian, Poisson, StudentT)}
+PARTS = {
+    "whitening": Whitening,
+    "mean": np.ndarray,
+    "precision": np.ndarray,
+    "law": ScaleLaw | dict,
+    "likelihood": Likelihood,
+    "open_share": float,
+    "memory": dict,
+}
 
 
-def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
-    """Name and parameters of a likelihood of this library."""
-    if type(likelihood).__name__ not in LIKELIHOODS:
-        raise ValueError(f"{likelihood!r} cannot be saved; save the likelihoods of widetail.sparse.")
-    fields = {field.name: getattr(likelihood, field.name) for field in dataclasses.fields(likelihood)}
+def parts_of(model: SparseModel) -> dict[str, Any]:
+    """Arrays, numbers and objects that determine the model."""
     return {
-        "name": type(likelihood).__name__,
-        "fields": {
-            name: value if isinstance(value, (bool, int, str)) else float(value) for name, value in fields.items()
-        },
+        "whitening": model.whitening,
+        "mean": model.q.mean,
+        "precision": model.q.precision,
+        "law": model.q.law,
+        "likelihood": model.likelihood,
+        "open_share": float(model.open_share),
+        "memory": model.memory.arrays(),
     }
 
 
-def restore_likelihood(config: dict[str, Any]) -> Likelihood:
-    """What `describe_likelihood` described."""
-    return LIKELIHOODS[config["name"]](**config["fields"])
+def model_of(parts: dict[str, Any], prior: ScalePrior) -> SparseModel:
+    """The model that has these parts.
 
-
-def sparse_parts(model: SparseEstimator) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
-    """Arrays, facts and fitted numbers."""
-    fitted, q = model.model_, model.model_.q
-    tensors = {
-        "inducing": fitted.whitening.inducing,
-        "factor": fitted.whitening.factor,
-        "mean": q.mean,
-        "precision": q.precision,
-    } | fitted.memory.arrays()
-    facts = {
-        "kernel": to_config(model.kernel_),
-        "dtype": fitted.whitening.dtype,
-        "law": q.law.facts(),
-        "likelihood": describe_likelihood(fitted.likelihood),
-        "open_share": float(fitted.open_share),
-        "input_shape": list(model.input_shape_),
-    }
-    numbers = {"is_vector_": model.is_vector_} if isinstance(model, SparseMixtureRegressor) else {}
-    return tensors, {"sparse": facts}, numbers
-
-
-def rebuild_sparse(model: SparseEstimator, facts: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-    """Put the fitted parts back."""
-    mean, precision, inducing, factor = (tensors[name] for name in ("mean", "precision", "inducing", "factor"))
-    outputs, count = mean.shape
-    if precision.shape != (outputs, count, count) or factor.shape != (count, count) or len(inducing) != count:
-        raise ValueError("its arrays do not fit together")
-    model.kernel_ = from_config(facts["kernel"])
-    model.input_shape_ = tuple(facts["input_shape"])
-    model.fit_ = None
-    model.choice_ = None
-    law = law_for(model._prior).restored(facts["law"])
+    Args:
+        parts: as `parts_of` gives them; in version 1 the law is a dictionary of the numbers beside the prior's, and
+            what is remembered may be two numbers.
+        prior: of the scale.
+    """
+    for name, kind in PARTS.items():
+        if not fits(parts[name], kind):
+            raise ValueError(f"{name} is {parts[name]!r}")
+    whitening, mean, precision, law = (parts[name] for name in ("whitening", "mean", "precision", "law"))
+    likelihood, remembered = parts["likelihood"], parts["memory"]
+    count = len(whitening.inducing)
+    outputs = len(mean)
+    if mean.shape != (outputs, count) or precision.shape != (outputs, count, count):
+        raise ValueError(f"mean {mean.shape} and precision {precision.shape} do not fit {count} inducing inputs")
+    if not 0 <= parts["open_share"] <= 1:
+        raise ValueError(f"open_share is {parts['open_share']}")
+    if isinstance(law, dict):
+        law = law_for(prior).restored(law)
     q = Variational.at_prior(outputs, count, law).with_mean(mean).with_precision(precision)
-    whitening = Whitening(model.kernel_, inducing, factor, facts["dtype"])
-    likelihood = restore_likelihood(facts["likelihood"])
-    if "memory_gram" in tensors:
-        memory = Memory.from_arrays(tensors)
-    else:  # a file of an earlier version; what it says of the residual is multiplied by the expected precision
-        residual = facts["spill"] / q.law.mean_precision
-        memory = Memory.of_posterior(q, likelihood, residual, facts["observations"])
+    if "spill" in remembered:  # what it says of the residual is multiplied by the expected precision
+        residual = remembered["spill"] / q.law.mean_precision
+        memory = Memory.of_posterior(q, likelihood, residual, remembered["observations"])
+    else:
+        memory = Memory.from_arrays(remembered)
     if memory.cross.shape != mean.shape:
         raise ValueError("its arrays do not fit together")
-    model.model_ = SparseModel(whitening, q, likelihood, memory, facts["open_share"])
+    return SparseModel(whitening, q, likelihood, memory, parts["open_share"])

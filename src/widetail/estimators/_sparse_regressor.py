@@ -7,9 +7,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from widetail.estimators._files import PATHS
 from widetail.estimators._inputs import with_weights
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._sparse import SparseEstimator
+from widetail.files import savable
 from widetail.predictive import Predictive
 from widetail.priors import PointMass
 from widetail.sparse.likelihoods import Gaussian, Likelihood, Poisson, StudentT
@@ -17,6 +19,7 @@ from widetail.sparse.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 LIKELIHOODS = {"gaussian": Gaussian, "student_t": StudentT, "poisson": Poisson}
 
 
+@savable("estimators.SparseMixtureRegressor", without=PATHS)
 class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
     """Regression with an infinitely wide network for data sets of any length, robust noise and counts included.
 
@@ -46,6 +49,7 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
 
     y_scaling_: Scaling
     is_vector_: bool
+    _kept = ("y_scaling_", "is_vector_")
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
+from widetail.files import savable
 from widetail.predictive import Predictive, Recalibrated
 from widetail.process import LeftOut
 
@@ -16,6 +17,7 @@ INVERSE_DEGREES = (1e-3, 0.9)  # all but normal, and all but without a mean
 LOG_FACTORS = (-3.0, 3.0)
 
 
+@savable("estimators.Tails")
 @dataclasses.dataclass(frozen=True)
 class Tails:
     """How targets scatter around their predictions from the other rows, beside what the model says.
@@ -29,6 +31,12 @@ class Tails:
 
     degrees: np.ndarray
     factor: np.ndarray
+
+    def __post_init__(self):
+        if self.degrees.ndim != 1 or self.degrees.shape != self.factor.shape:
+            raise ValueError(f"tails need a factor for every output; got {self.degrees} and {self.factor}.")
+        if not (np.all(self.degrees > 0) and np.all(self.factor > 0)):
+            raise ValueError(f"degrees and factor must be positive; got {self.degrees} and {self.factor}.")
 
     @classmethod
     def measure(cls, y: np.ndarray, left_out: LeftOut, counts: np.ndarray) -> "Tails":

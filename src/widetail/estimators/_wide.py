@@ -6,11 +6,12 @@ from typing import Any, ClassVar, get_args
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from widetail import nn
+from widetail.estimators._files import SavedEstimator
 from widetail.estimators._inputs import StructuredInputs
+from widetail.files.checkpoints import with_leaves
 from widetail.finite import EnsembleFit, ScaledNetwork, fit_ensemble, member_outputs
 from widetail.finite._descent import Loss
 from widetail.finite._draws import check_count, draw_scales, split_key
@@ -31,16 +32,15 @@ def default_network(input_shape: tuple[int, ...]) -> Layer:
     return nn.Sequential(*layers, nn.Flatten())
 
 
-class WideEnsemble(StructuredInputs, BaseEstimator):
+class WideEnsemble(StructuredInputs, SavedEstimator):
     """Base of the ensembles of finite networks; not for direct use."""
 
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     net_: Layer
     network_: ScaledNetwork
     scales_: np.ndarray
     parameters_: Any
     history_: EnsembleFit | None
+    _kept = ("net_", "input_shape_", "scales_")
     _fitted_attribute: ClassVar[str] = "parameters_"
     _input_dtype: ClassVar[Any] = np.float32
 
@@ -145,12 +145,27 @@ class WideEnsemble(StructuredInputs, BaseEstimator):
     def _key(self) -> Any:
         return jax.random.key(int(self.random_state))
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, without pickles; `wt.load` reads it."""
-        from widetail.estimators._files import save  # the reader knows every estimator: a cycle at import time
-
+    def _learned(self) -> dict[str, Any]:
         check_is_fitted(self, "parameters_")
-        save(self, path)  # type: ignore[arg-type]
+        network = self.network_.network
+        return {
+            "width": network.width,
+            "outputs": network.outputs,
+            "parametrisation": network.parametrisation,
+            "readout": self.network_.readout,
+            "parameters": jax.tree.leaves(self.parameters_),
+        }
+
+    def _restore(self, learned: dict[str, Any]) -> None:
+        leaves = learned.pop("parameters")
+        self.network_ = ScaledNetwork(self.net_, **learned)
+        if not (self.scales_.ndim == 1 and np.all(self.scales_ > 0)):
+            raise ValueError(f"scales_ must be positive; got {self.scales_!r}")
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        one = jax.eval_shape(lambda key: self.network_.init(key, self.input_shape_, 1.0), key)
+        members = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((len(self.scales_), *leaf.shape), leaf.dtype), one)
+        self.parameters_ = with_leaves(members, leaves)
+        self.history_ = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

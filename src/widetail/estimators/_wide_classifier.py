@@ -8,9 +8,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from widetail.estimators._files import PATHS
 from widetail.estimators._wide import WideEnsemble
+from widetail.files import savable
 
 
+@savable("estimators.WideEnsembleClassifier", without=PATHS)
 class WideEnsembleClassifier(ClassifierMixin, WideEnsemble):
     """An ensemble of finite networks, each with a readout scale of its own, trained on the cross-entropy.
 
@@ -53,6 +56,7 @@ class WideEnsembleClassifier(ClassifierMixin, WideEnsemble):
     """
 
     classes_: np.ndarray
+    _kept = ("classes_",)
 
     def fit(self, X: Any, y: Any, *, classes: Any = None) -> "WideEnsembleClassifier":
         """Train all members.

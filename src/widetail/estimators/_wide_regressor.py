@@ -8,12 +8,15 @@ import scipy.optimize
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from widetail.estimators._files import PATHS
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._wide import WideEnsemble
+from widetail.files import savable
 from widetail.finite import member_outputs
 from widetail.predictive import NormalMixture, Predictive
 
 
+@savable("estimators.WideEnsembleRegressor", without=PATHS)
 class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
     """An ensemble of finite networks, each with a readout scale of its own, trained on the squared error.
 
@@ -44,6 +47,7 @@ class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
     y_scaling_: Scaling
     noise_: float
     is_vector_: bool
+    _kept = ("y_scaling_", "noise_", "is_vector_")
 
     def fit(self, X: Any, y: Any) -> "WideEnsembleRegressor":
         """Train all members.

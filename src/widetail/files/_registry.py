@@ -7,6 +7,7 @@ which check what they are given. The rooms below know nothing of those above: a 
 
 import dataclasses
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -153,10 +154,13 @@ def _fields_of(value: Any) -> dict[str, Any]:
 
 @functools.cache
 def _annotations(kind: type) -> dict[str, Any]:
-    """The fields of a class and what they are declared to be."""
-    if dataclasses.is_dataclass(kind):
-        return {field.name: field.type for field in dataclasses.fields(kind) if field.init}
-    return {name: kind.__annotations__.get(name, Any) for name in getattr(kind, "_fields")}  # noqa: B009
+    """The fields of a class and what its constructor takes for them: anything, where it converts what it is given."""
+    if not dataclasses.is_dataclass(kind):
+        return {name: Any for name in getattr(kind, "_fields")}  # noqa: B009, C420
+    taken = inspect.signature(kind).parameters
+    fields = [field for field in dataclasses.fields(kind) if field.init and field.name in taken]
+    is_free = {field.name: "converter" in field.metadata for field in fields}
+    return {name: Any if is_free[name] else taken[name].annotation for name in is_free}
 
 
 class _Reader:
@@ -212,7 +216,7 @@ class _Reader:
     def _object(self, name: Any, fields: dict[str, Any], depth: int) -> Any:
         entry = _BY_NAME.get(name) if isinstance(name, str) else None
         if entry is None:
-            raise ValueError(f"{_short(name)} is not a class that can be saved")
+            raise ValueError(f"{_short(name)} is not a class that can be saved, or its module is not imported")
         self.objects += 1
         if self.objects > MOST_OBJECTS:
             raise ValueError(f"it describes more than {MOST_OBJECTS} objects")
@@ -231,7 +235,8 @@ def _build(entry: _Registered, values: dict[str, Any]) -> Any:
     for name, value in values.items():
         if name not in annotations:
             raise ValueError(f"it has no field {name!r}")
-        if not fits(value, annotations[name]):
+        parts = value if name == entry.positional and isinstance(value, tuple) else (value,)
+        if not all(fits(part, annotations[name]) for part in parts):
             raise ValueError(f"{name} is {_short(value)}")
     first = values.pop(entry.positional, ()) if entry.positional else ()
     return entry.kind(*first, **values)
@@ -239,6 +244,8 @@ def _build(entry: _Registered, values: dict[str, Any]) -> Any:
 
 def fits(value: Any, annotation: Any) -> bool:
     """Whether a value is what an annotation says, as far as annotations say it; a description may hold anything."""
+    if annotation in (Any, inspect.Parameter.empty):
+        return True
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in inner)

@@ -24,7 +24,8 @@ MOST_DIGITS = 19  # of an integer
 
 _NO_HASH = "0" * 64
 _HASH = re.compile(rb'"sha256":"([0-9a-f]{64})"')
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# a text that does not end goes to the end of the data: looking for its end from each quote would take forever
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*\\?(?:"|\Z)', re.DOTALL)
 _NOT_BRACKETS = re.compile(rb"[^][{}]+")
 
 
@@ -44,7 +45,7 @@ class Contents(NamedTuple):
 
 def write_sealed(path: Path, arrays: dict[str, np.ndarray], notes: dict[str, Any], *, durable: bool = True) -> None:
     """Write arrays and JSON values to one file, whole or not at all, with a checksum."""
-    texts = {name: json.dumps(note, allow_nan=False) for name, note in notes.items()}
+    texts = {name: json.dumps(note) for name, note in notes.items()}
     data = bytearray(safetensors.numpy.save(arrays, metadata={"sha256": _NO_HASH} | texts))
     place = data.index(f'"sha256":"{_NO_HASH}"'.encode()) + len('"sha256":"')
     data[place : place + 64] = hashlib.sha256(data).hexdigest().encode()
@@ -76,8 +77,8 @@ def read_sealed(path: Path) -> Contents:
     return Contents(safetensors.numpy.load(data), notes, bool(hashes))
 
 
-def parse_json(text: str | bytes) -> Any:
-    """JSON of finite numbers, without names that stand twice, and not nested without end."""
+def parse_json(text: str | bytes, *, finite: bool = True) -> Any:
+    """JSON without names that stand twice, not nested without end, and of finite numbers unless told otherwise."""
     data = text.encode() if isinstance(text, str) else text
     depth = 0
     for bracket in _NOT_BRACKETS.sub(b"", _TEXT.sub(b"", data)):
@@ -88,8 +89,8 @@ def parse_json(text: str | bytes) -> Any:
         data,
         object_pairs_hook=_without_repetition,
         parse_int=_integer,
-        parse_float=_finite,
-        parse_constant=_finite,
+        parse_float=_finite if finite else None,
+        parse_constant=_finite if finite else None,
     )
 
 

@@ -10,11 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_number, check_variance
+from widetail.files import savable
 from widetail.kernels._base import Kernel
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
 from widetail.kernels._vectors import check_vectors
 
 
+@savable("kernels.Anova")
 class Anova(Kernel):
     r"""Functions of single features, of pairs of features, and so on, added up.
 

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from widetail import files
 from widetail.kernels._cost import Cost, estimate
 from widetail.kernels._engine import evaluate, evaluate_diagonal
 from widetail.kernels._inputs import check_get, check_inputs
@@ -158,3 +159,24 @@ class Kernel(eqx.Module):
         from widetail.kernels._composite import Product
 
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+
+
+def to_config(kernel: Kernel) -> dict[str, Any]:
+    """A description of JSON types: the class, and its fields.
+
+    Raises:
+        ValueError: the kernel holds a function of the user's own, which a file cannot carry.
+
+    Example:
+        >>> from widetail import nn
+        >>> from widetail.kernels import from_config, to_config
+        >>> net = nn.mlp(depth=1, activation="erf")
+        >>> from_config(to_config(net)) == net
+        True
+    """
+    return files.to_config(kernel)
+
+
+def from_config(config: Any) -> Kernel:
+    """The kernel or network that `to_config` described; a ValueError for anything else."""
+    return files.from_config(config, expected=Kernel)

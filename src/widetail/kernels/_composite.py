@@ -3,6 +3,7 @@
 import abc
 from typing import Any
 
+from widetail.files import savable
 from widetail.kernels._base import Kernel
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
 
@@ -58,6 +59,7 @@ class Composite(Kernel):
         return 1 + max(self.first.numbers_per_pair(input_shape), self.second.numbers_per_pair(input_shape))
 
 
+@savable("kernels.Sum")
 class Sum(Composite):
     r"""$k_1 + k_2$: of networks, one with two branches and a readout each; written `k1 + k2`.
 
@@ -81,6 +83,7 @@ class Sum(Composite):
         return first + second
 
 
+@savable("kernels.Product")
 class Product(Composite):
     r"""$k_1 k_2$, entry by entry; written `k1 * k2`.
 

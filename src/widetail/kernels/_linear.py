@@ -9,11 +9,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_variance
+from widetail.files import savable
 from widetail.kernels._base import Kernel
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
 from widetail.kernels._vectors import check_vectors
 
 
+@savable("kernels.Linear")
 class Linear(Kernel):
     r"""Linear functions: $\sum_i w_i x_i x'_i + b$, with coefficients $N(0, w_i)$ and an offset $N(0, b)$.
 

@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_variance
+from widetail.files import savable
 from widetail.kernels._base import Kernel
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
 from widetail.kernels._vectors import check_vectors
 from widetail.numerics import is_traced
 
 
+@savable("kernels.PowerExponential")
 class PowerExponential(Kernel):
     r"""The kernel $\sigma^2 \exp(-\sum_i |x_i - x'_i|^{p_i} / \ell_i^{p_i})$.
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_number, check_variance
+from widetail.files import savable
 from widetail.kernels._base import Kernel
 from widetail.kernels._distances import squared_distances
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
@@ -63,6 +64,7 @@ def _cross(structure: Any, leaves: list[Any], rows1: Rows, rows2: Rows) -> Kerne
     return KernelValues(jnp.asarray(kernel.variance, dtype) * kernel.profile(squared))
 
 
+@savable("kernels.RBF")
 class RBF(Stationary):
     r"""The Gaussian kernel $\sigma^2 \exp(-\tfrac12 \sum_i (x_i - x'_i)^2 / \ell_i^2)$.
 
@@ -85,6 +87,7 @@ class RBF(Stationary):
         return jnp.exp(-0.5 * squared)
 
 
+@savable("kernels.Matern")
 class Matern(Stationary):
     r"""The Matern kernel of smoothness $\nu$, with scaled distance $r$ and $s = \sqrt{2\nu}\, r$.
 
@@ -112,6 +115,7 @@ class Matern(Stationary):
         return polynomial * jnp.exp(-s)
 
 
+@savable("kernels.RationalQuadratic")
 class RationalQuadratic(Stationary):
     r"""The kernel $\sigma^2 (1 + r^2 / (2 \alpha))^{-\alpha}$ of the scaled distance $r$.
 

@@ -5,10 +5,12 @@ import math
 import jax
 import jax.numpy as jnp
 
+from widetail.files import savable
 from widetail.gaussian import arc
 from widetail.nn._activation import Activation
 
 
+@savable("nn.Erf")
 class Erf(Activation):
     r"""The error function.
 
@@ -35,6 +37,7 @@ class Erf(Activation):
         return self.dual(variance, statistics, statistics), (4 / math.pi) / jnp.sqrt(1 + 4 * variance)
 
 
+@savable("nn.Gelu")
 class Gelu(Activation):
     r"""$x \Phi(x)$ with the normal distribution function $\Phi$ (not its tanh approximation).
 
@@ -81,6 +84,7 @@ def _one_minus_square(c, shrink1, shrink2):
     return jnp.maximum((1 - c) * (1 + c), 0.5 * (shrink1 + shrink2 - shrink1 * shrink2))
 
 
+@savable("nn.Exp")
 class Exp(Activation):
     r"""$e^x$: the dual is $e^{(k_{11} + k_{22}) / 2 + k_{12}}$."""
 

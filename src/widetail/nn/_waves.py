@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from widetail.checks import as_parameter, check_number
+from widetail.files import savable
 from widetail.nn._activation import Activation
 
 
@@ -79,6 +80,7 @@ def _apart(k12, variance1, variance2):
     return jnp.where(minus > least, minus, 0), jnp.where(plus > least, plus, 0)
 
 
+@savable("nn.Sin")
 class Sin(_Wave):
     r"""$\sin(\omega x + \varphi)$ with frequency $\omega$ and phase $\varphi$.
 
@@ -103,6 +105,7 @@ class Sin(_Wave):
         return jnp.cos(self.phase) ** 2, jnp.sin(self.phase) ** 2
 
 
+@savable("nn.Cos")
 class Cos(_Wave):
     r"""$\cos(\omega x)$ with frequency $\omega$.
 
@@ -125,6 +128,7 @@ class Cos(_Wave):
         return 0.0, 1.0
 
 
+@savable("nn.Rbf")
 class Rbf(_Wave):
     r"""$\sqrt2 \sin(\sqrt{2\gamma}\, x + \pi/4)$: random Fourier features.
 

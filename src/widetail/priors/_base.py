@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.files import from_config
 from widetail.numerics import Bounds, double_precision, is_traced, namespace
 from widetail.priors._parameters import Numbers, Values, show
 
@@ -136,3 +138,21 @@ class ScalePrior(eqx.Module):
         lower, upper = self.log_bounds
         xp = namespace(self, lower, upper)
         return 0.0 if lower is None else xp.exp(lower), math.inf if upper is None else xp.exp(upper)
+
+
+def prior_from_config(config: Mapping[str, Any]) -> ScalePrior:
+    """The prior whose `to_config()` is `config`.
+
+    Example:
+        >>> from widetail import priors
+        >>> priors.prior_from_config({"name": "InverseGamma", "params": {"a": 2.0, "b": 3.0}})
+        InverseGamma(a=2.0, b=3.0)
+    """
+    try:
+        described = {"kind": f"priors.{config['name']}", "fields": dict(config["params"])}
+        return from_config(described, expected=ScalePrior)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"config must be a mapping with the `name` of a prior and its `params`, got {config!r} ({error}); "
+            f"make it with `prior.to_config()`."
+        ) from error

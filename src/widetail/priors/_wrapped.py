@@ -1,4 +1,4 @@
-"""Distributions of other libraries as priors, recognised by what they can do and never imported."""
+"""Distributions of scipy and numpyro as priors; numpyro is recognised by what it can do and never imported."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -7,8 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.stats
 from jaxtyping import Array, PRNGKeyArray
 
+from widetail.files import savable
 from widetail.numerics import Bounds, double_precision, integrate, is_traced, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
@@ -34,6 +36,7 @@ def wrap(dist: Any) -> ScalePrior:
     )
 
 
+@savable("priors.scipy")
 class ScipyPrior(ScalePrior):
     """A frozen `scipy.stats` distribution of the readout variance, of the old or of the new kind.
 
@@ -88,6 +91,20 @@ class ScipyPrior(ScalePrior):
             )
         args = [np.asarray(value).tolist() for value in self.dist.args]
         return {"name": "scipy", "params": {"dist": name, "args": args, **_listed(self.dist.kwds)}}
+
+    def saved_fields(self) -> dict[str, Any]:
+        """What a file holds."""
+        return self.to_config()["params"]
+
+    @classmethod
+    def from_saved(cls, fields: dict[str, Any]) -> "ScipyPrior":
+        """The prior whose `saved_fields` these are."""
+        keywords = dict(fields)
+        name, args = keywords.pop("dist"), keywords.pop("args")
+        family = getattr(scipy.stats, name, None)
+        if not isinstance(family, scipy.stats.rv_continuous):
+            raise ValueError(f"scipy.stats has no continuous distribution {name!r}")
+        return cls(family(*args, **keywords))
 
     def __repr__(self) -> str:
         """The code that makes this prior, where scipy tells its name."""

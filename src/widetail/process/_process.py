@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.checks import check_targets
+from widetail.files import savable
 from widetail.kernels import Kernel
 from widetail.mixing import Method, scale_posterior
 from widetail.numerics import is_traced
@@ -25,6 +26,7 @@ from widetail.process._traced import traced_posterior
 from widetail.process._trained import Layers, Readout, TrainedLimit
 
 
+@savable("process.ScaleMixture")
 class ScaleMixture(eqx.Module):
     r"""A wide network whose readout variance has a prior: $f \mid \beta \sim GP(0, \beta \bar K)$, $\beta \sim H$.
 
@@ -79,6 +81,16 @@ class ScaleMixture(eqx.Module):
             raise ValueError(f"noise must be wt.ScaledNoise(...) or wt.IndependentNoise(...); got {noise!r}.")
         if scale_sharing not in get_args(ScaleSharing):
             raise ValueError(f"scale_sharing must be 'shared' or 'per_output'; got {scale_sharing!r}.")
+
+    def saved_fields(self) -> dict[str, Any]:
+        """What a file holds."""
+        names = {"kernel": self.kernel, "prior": self.prior_scale, "noise": self.noise}
+        return names | {"scale_sharing": self.scale_sharing}
+
+    @classmethod
+    def from_saved(cls, fields: dict[str, Any]) -> "ScaleMixture":
+        """The process whose `saved_fields` these are."""
+        return cls(**fields)
 
     def prior(self, x: Any) -> Predictive:
         """The law of the network's output at initialisation, at the rows of `x` (theorem 3.1)."""

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.checks import as_parameter, check_variance
+from widetail.files import savable
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn import Parametrisation
 from widetail.numerics import is_traced
@@ -34,6 +35,7 @@ PROBES = ((3,), (4, 3), (6, 6, 3))
 ALIVE = 8
 
 
+@savable("programs.Program")
 class Program(Kernel):
     """A tensor program: made by `programs.program` from a function of `p` and the inputs.
 
@@ -108,6 +110,23 @@ class Program(Kernel):
             else:
                 found[name] = self.variances[name] * (np.asarray(here, float) / np.asarray(there, float))
         return found
+
+    def saved_fields(self) -> dict[str, Any]:
+        """What a file holds; a ValueError for a program that is not of the library."""
+        from widetail.programs._saved import fields_of  # it knows the library, which is made of programs
+
+        return fields_of(self)
+
+    @classmethod
+    def from_saved(cls, fields: dict[str, Any]) -> "Program":
+        """The program whose `saved_fields` these are."""
+        from widetail.programs._saved import program_from
+
+        return program_from(fields)
+
+    def with_parameters(self, variances: dict[str, Any], written: tuple[tuple[str, Any], ...]) -> "Program":
+        """The same program with all variances, and what they were written as, replaced."""
+        return self._replace(variances=variances, written=written)
 
     def _replace(self, **changes: Any) -> "Program":
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Program)}

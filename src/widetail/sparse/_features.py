@@ -37,6 +37,12 @@ class Whitening:
     factor: np.ndarray
     dtype: str
 
+    def __post_init__(self):
+        if self.dtype not in JITTER:
+            raise ValueError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
+        if self.factor.shape != (len(self.inducing),) * 2 or not np.all(np.diagonal(self.factor) > 0):
+            raise ValueError(f"factor of shape {self.factor.shape} is not that of {len(self.inducing)} inducing inputs")
+
     @classmethod
     def of(cls, kernel: Kernel, inducing: Any, dtype: str = "float64") -> "Whitening":
         """Factor the kernel matrix of the inducing inputs, in float64 whatever the features are in."""

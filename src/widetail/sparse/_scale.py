@@ -13,6 +13,7 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
+from widetail.checks import check_number
 from widetail.files import savable
 from widetail.priors import InverseGamma, PointMass, ScalePrior
 
@@ -21,6 +22,7 @@ Fit = Callable[[np.ndarray], np.ndarray]
 
 NODES = 32
 GRID_STEP = 0.125  # of the logarithm
+MOST_NODES = 20_000
 LARGEST_STEP = 1.0  # of the logarithm, in one update: the fit is known near the current law only
 WIDEST_TAIL = 80.0  # of the logarithm: single precision ends at 88
 NEGLIGIBLE = 1e-9
@@ -126,6 +128,9 @@ class PointScale(ScaleLaw):
     value: float
     learn: bool
 
+    def __post_init__(self):
+        check_number("value", self.value, positive=True)
+
     @property
     def mean_precision(self) -> float:
         return 1 / self.value
@@ -183,6 +188,10 @@ class InverseGammaScale(ScaleLaw):
     prior_a: float
     prior_b: float
     is_held: bool = False
+
+    def __post_init__(self):
+        for name in ("a", "b", "prior_a", "prior_b"):
+            check_number(name, getattr(self, name), positive=True)
 
     @property
     def mean_precision(self) -> float:
@@ -275,6 +284,25 @@ class GridScale(ScaleLaw):
     weights: np.ndarray
     is_held: bool = False
 
+    def __post_init__(self):
+        shape = self.log_scales.shape
+        if len(shape) != 1 or shape[0] < 2 or self.log_prior.shape != shape or self.weights.shape != shape:
+            raise ValueError("the law of the scale is of another grid")
+        if not (np.all(self.weights >= 0) and abs(float(self.weights.sum()) - 1.0) < 1e-6):
+            raise ValueError("weights must be probabilities that sum to one")
+
+    def saved_fields(self) -> dict[str, Any]:
+        """Numbers for a file, all of them finite: where the prior has no probability, so little that exp gives 0."""
+        log_prior = np.maximum(self.log_prior, -1e4)
+        return {"log_scales": self.log_scales, "log_prior": log_prior, "weights": self.weights, "is_held": self.is_held}
+
+    @classmethod
+    def from_saved(cls, fields: dict[str, Any]) -> "GridScale":
+        """The law whose `saved_fields` these are."""
+        if not np.all(np.diff(fields["log_scales"]) > 0):
+            raise ValueError("the grid of the scale does not ascend")
+        return cls(**fields)
+
     @classmethod
     def of(cls, prior: ScalePrior) -> "GridScale":
         """From a prior: far beyond its quantiles, as the data may be far out in its tails."""
@@ -283,6 +311,8 @@ class GridScale(ScaleLaw):
         low = low - 5.0 if bounds[0] is None else bounds[0] + 1e-6
         high = high + 10.0 if bounds[1] is None else bounds[1] - 1e-6
         count = max(int(np.ceil((high - low) / GRID_STEP)), 32) + 1
+        if count > MOST_NODES:
+            raise ValueError(f"prior must be narrower; its grid would have {count} nodes; got {prior!r}.")
         log_scales = np.linspace(low, high, count)
         log_density = np.asarray(prior.log_prob(np.exp(log_scales)), float) + log_scales
         log_prior = log_density - scipy.special.logsumexp(log_density)

@@ -6,13 +6,11 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float64
 
-from widetail.files import savable
 from widetail.sparse._scale import ScaleLaw
 
 (_dtrtri,) = scipy.linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
 
 
-@savable("sparse.Variational")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Variational:
     r"""$q(\beta)\,\prod_c \mathcal N(u_c; m_c, \beta S_c)$ for whitened inducing variables u of every output c.
