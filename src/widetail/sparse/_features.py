@@ -1,6 +1,7 @@
 """Whitened features of inputs: computed once by the tile engine, then everything is matrix products."""
 
 import dataclasses
+import hashlib
 import time
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,7 @@ class _Kept:
     about: Path | None = None
     identity: str = ""
     noted: float = dataclasses.field(default_factory=time.monotonic)
+    digest: Any = dataclasses.field(default_factory=hashlib.sha256)  # of the rows that are there
 
     @classmethod
     def at(cls, path: Path, identity: str, rows: int, whitening: Whitening) -> "_Kept":
@@ -104,9 +106,13 @@ class _Kept:
                 residual, facts = read_checkpoint(about, identity, residual)
                 done = int(facts["rows"])
                 features = np.lib.format.open_memmap(path, mode="r")  # refuses a file that is too short
-                if features.shape == shape and features.dtype == whitening.dtype:
+                digest = hashlib.sha256()
+                for start in range(0, done, ROWS_AT_ONCE):
+                    digest.update(np.ascontiguousarray(features[start : min(start + ROWS_AT_ONCE, done)]).data)
+                is_whole = digest.hexdigest() == facts["sha256"]
+                if is_whole and features.shape == shape and features.dtype == whitening.dtype:
                     features = features if done == rows else np.lib.format.open_memmap(path, mode="r+")
-                    return cls(features, np.array(residual), done, about, identity)
+                    return cls(features, np.array(residual), done, about, identity, digest=digest)
             except (ValueError, KeyError):  # of other rows, another kernel, or damaged
                 pass
         about.unlink(missing_ok=True)
@@ -116,9 +122,13 @@ class _Kept:
     def put(self, here: slice, features: np.ndarray, residual: np.ndarray) -> None:
         """The next rows."""
         self.features[here], self.residual[here], self.done = features, residual, here.stop
+        if self.about is not None:
+            self.digest.update(np.ascontiguousarray(self.features[here]).data)
         is_due = self.done == len(self.residual) or time.monotonic() - self.noted >= SECONDS_PER_NOTE
         if self.about is not None and isinstance(self.features, np.memmap) and is_due:
             self.features.flush()
             # last: the rows that it speaks of are there
-            write_checkpoint(self.about, self.identity, self.residual, {"rows": self.done})
+            write_checkpoint(
+                self.about, self.identity, self.residual, {"rows": self.done, "sha256": self.digest.hexdigest()}
+            )
             self.noted = time.monotonic()
