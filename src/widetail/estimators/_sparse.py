@@ -2,7 +2,6 @@
 
 import dataclasses
 import numbers
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
