@@ -21,7 +21,7 @@ def test_one_thread_for_little_work_and_what_there_was_afterwards():
 
 def test_small_factorisations_use_it(monkeypatch):
     seen = []
-    monkeypatch.setattr("widetail.numerics._cholesky._dpotrf", lambda a, **_: (seen.append(blas_threads()), (a, 0))[1])
+    monkeypatch.setattr("widetail.numerics._blocks._potrf", lambda a, **_: (seen.append(blas_threads()), (a, 0))[1])
     with threadpool_limits(2, user_api="blas"):
         CholeskyFactor.of(np.eye(3))
     assert seen == [{1}]

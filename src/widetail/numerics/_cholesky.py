@@ -1,4 +1,4 @@
-"""The Cholesky factor that everything else reuses."""
+"""The Cholesky factor that everything else reuses, and the inverse that gradients need."""
 
 import dataclasses
 
@@ -6,9 +6,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
+from widetail.numerics import _blocks
 from widetail.numerics._blas import threads_for
-
-_dpotrf, _dpotri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
+from widetail.progress import Progress
 
 # Relative to the mean of the diagonal. Beyond the last one the model, not rounding, is at fault.
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
@@ -28,11 +28,15 @@ class CholeskyFactor:
     jitter: float
 
     @classmethod
-    def of(cls, matrix: np.ndarray) -> "CholeskyFactor":
+    def of(cls, matrix: np.ndarray, progress: Progress = False) -> "CholeskyFactor":
         """Factor a symmetric matrix in place: `matrix` is overwritten.
 
-        LAPACK writes one triangle only, so that the other one and a copy of the diagonal are enough to start
-        again with more jitter: the memory is that of the matrix.
+        One triangle is written only, so that the other one and a copy of the diagonal are enough to start
+        again with more jitter: the memory is that of the matrix and a quarter of it at most.
+
+        Args:
+            matrix: symmetric, shape (n, n), float64.
+            progress: True for a bar on a terminal, or a function of (columns factored, in all).
         """
         work = matrix.T if matrix.flags.c_contiguous else np.asfortranarray(matrix)
         diagonal = np.diagonal(work).copy()
@@ -41,9 +45,9 @@ class CholeskyFactor:
             if relative:
                 _restore(work, diagonal + relative * scale)
             with threads_for(len(work) ** 3 / 3):
-                lower, failed = _dpotrf(work, lower=1, clean=0, overwrite_a=1)
-            if not failed:
-                return cls(lower, relative * scale)
+                is_definite = _blocks.factor(work, progress=progress)
+            if is_definite:
+                return cls(work, relative * scale)
         _restore(work, diagonal)
         raise np.linalg.LinAlgError(
             f"The {len(work)} x {len(work)} covariance matrix is not positive definite: its smallest eigenvalue is "
@@ -73,23 +77,15 @@ class CholeskyFactor:
 
     def inverse(self, *, overwrite: bool = False) -> np.ndarray:
         """The inverse of the factored matrix, both triangles; for gradients, not for solving."""
-        with threads_for(2 * len(self.lower) ** 3 / 3):
-            inverse, failed = _dpotri(self.lower, lower=1, overwrite_c=overwrite)
-        assert not failed
-        _mirror_lower(inverse)
-        return inverse
+        work = self.lower if overwrite else self.lower.copy(order="F")
+        with threads_for(2 * len(work) ** 3 / 3):
+            _blocks.invert(work)
+        return work
 
     def inverse_diagonal(self) -> np.ndarray:
         """The diagonal of the inverse, at the cost of the factorisation and a few columns of memory."""
-        n = len(self.lower)
-        diagonal = np.empty(n)
-        with threads_for(n**3 / 3):
-            for start in range(0, n, ROWS_PER_COPY):
-                rest = self.lower[start:, start:]
-                block = np.eye(len(rest), min(ROWS_PER_COPY, len(rest)), order="F")
-                solved = scipy.linalg.solve_triangular(rest, block, lower=True, overwrite_b=True, check_finite=False)
-                diagonal[start : start + ROWS_PER_COPY] = np.einsum("ij,ij->j", solved, solved)
-        return diagonal
+        with threads_for(len(self.lower) ** 3 / 3):
+            return _blocks.inverse_diagonal(self.lower)
 
     def extend(self, off_diagonal: np.ndarray, corner: np.ndarray) -> "CholeskyFactor":
         """The factor of the matrix with m rows more: `off_diagonal` (n, m) and `corner` (m, m) of it.
@@ -122,15 +118,6 @@ def _restore(work: np.ndarray, diagonal: np.ndarray) -> None:
     np.fill_diagonal(work, diagonal)
 
 
-def _mirror_lower(work: np.ndarray) -> None:
-    """Copy the lower triangle to the upper one, block by block."""
-    for start in range(0, len(work), ROWS_PER_COPY):
-        stop = min(start + ROWS_PER_COPY, len(work))
-        square = work[start:stop, start:stop]
-        work[start:stop, start:stop] = np.tril(square) + np.tril(square, -1).T
-        work[start:stop, stop:] = work[stop:, start:stop].T
-
-
 def _smallest_eigenvalue(matrix: np.ndarray) -> float:
     if len(matrix) <= 512:
         return float(scipy.linalg.eigvalsh(matrix)[0])
@@ -138,3 +125,18 @@ def _smallest_eigenvalue(matrix: np.ndarray) -> float:
         return float(scipy.sparse.linalg.eigsh(matrix, k=1, which="SA", return_eigenvectors=False)[0])
     except scipy.sparse.linalg.ArpackNoConvergence:
         return float("nan")
+
+
+def cholesky(matrix: np.ndarray) -> np.ndarray:
+    """The lower factor of a symmetric matrix or a stack of them, as by `np.linalg.cholesky`, for large ones as well.
+
+    Raises `LinAlgError` where the matrix is not positive definite; nothing is added to it.
+    """
+    if matrix.shape[-1] <= _blocks.BLOCK:
+        return np.linalg.cholesky(matrix)
+    if matrix.ndim > 2:
+        return np.stack([cholesky(one) for one in matrix])
+    work = np.array(matrix, dtype=np.float64, order="F")
+    if not _blocks.factor(work):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+    return np.tril(work)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from widetail.numerics import double_precision, is_traced, namespace
+from widetail.numerics import cholesky, double_precision, is_traced, namespace
 
 Matrix = Float[Array | np.ndarray, "*nodes m m"]
 
@@ -97,7 +97,7 @@ def _factorise(matrix: Matrix) -> Matrix:
     if namespace(matrix) is jnp:
         return jnp.linalg.cholesky(matrix)
     try:
-        return np.linalg.cholesky(matrix)
+        return cholesky(matrix)
     except np.linalg.LinAlgError:
         return np.full(matrix.shape, np.nan)
 

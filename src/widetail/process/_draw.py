@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.checks import like_targets, two_dimensional
+from widetail.numerics import cholesky
 from widetail.process._base import check_new
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class FunctionDraw:
             points = np.concatenate([self._points, points])
         covariance = posterior.covariance(points)
         prior = np.asarray(posterior.kernel.diagonal(points, get="nngp").nngp, dtype=np.float64)
-        factor = np.linalg.cholesky(covariance + np.diag(NUGGET * prior + np.finfo(float).tiny))
+        factor = cholesky(covariance + np.diag(NUGGET * prior + np.finfo(float).tiny))
         outputs = two_dimensional(posterior.y).shape[1]
         self._key, key = jax.random.split(self._key)
         with jax.enable_x64(True):

@@ -1,0 +1,88 @@
+"""Factors and inverses by blocks: against LAPACK at the boundaries of blocks, and where LAPACK ends the process."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import scipy.linalg
+from numpy.testing import assert_allclose
+
+from widetail.numerics import _blocks, cholesky
+
+B = 16
+
+
+def positive(n):
+    root = np.random.default_rng(n).normal(size=(n, n + 3))
+    return np.asfortranarray(root @ root.T + 0.1 * np.eye(n))
+
+
+@pytest.fixture(autouse=True)
+def _few_columns(monkeypatch):
+    monkeypatch.setattr(_blocks, "BLOCK", B)
+    monkeypatch.setattr(_blocks, "COLUMNS", 5)
+
+
+@pytest.mark.parametrize("n", [1, B - 1, B, B + 1, 2 * B - 1, 2 * B, 3 * B + 7])
+def test_as_lapack_whatever_the_number_of_blocks(n):
+    matrix = positive(n)
+    work = matrix.copy(order="F")
+    assert _blocks.factor(work)
+    assert_allclose(np.tril(work), scipy.linalg.cholesky(matrix, lower=True), rtol=1e-9, atol=1e-12)
+    assert np.array_equal(np.triu(work, 1), np.triu(matrix, 1))  # from which another attempt can start
+    assert_allclose(cholesky(matrix), np.tril(work), rtol=1e-12)
+    inverse = scipy.linalg.inv(matrix)
+    assert_allclose(_blocks.inverse_diagonal(work), np.diagonal(inverse), rtol=1e-9)
+    _blocks.invert(work)
+    assert_allclose(work, inverse, rtol=1e-7, atol=1e-9 * np.abs(inverse).max())
+    assert np.array_equal(work, work.T)
+
+
+@pytest.mark.parametrize("row", [0, B - 1, B, 3 * B])
+def test_what_is_not_positive_definite_is_seen_in_any_block(row):
+    matrix = positive(3 * B + 1)
+    matrix[row, row] = -1.0
+    assert not _blocks.factor(matrix.copy(order="F"))
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        cholesky(matrix)
+
+
+def test_jitter_restores_what_blocks_have_overwritten():
+    from widetail.numerics import CholeskyFactor
+
+    x = np.random.default_rng(0).normal(size=(3 * B + 5, 3))
+    factor = CholeskyFactor.of(x @ x.T)
+    lower = np.tril(factor.lower)
+    assert 0 < factor.jitter <= 1e-6 * np.mean(np.sum(x**2, 1))
+    assert_allclose(lower @ lower.T, x @ x.T + factor.jitter * np.eye(len(x)), atol=1e-12)
+
+
+def test_progress_counts_columns():
+    seen = []
+    _blocks.factor(positive(3 * B), progress=lambda *pair: seen.append(pair))
+    assert seen == [(0, 48), (16, 48), (32, 48), (48, 48)]
+
+
+@pytest.mark.slow
+def test_eighteen_thousand_rows_do_not_end_the_process():
+    """2.6 GB, two minutes on two cores. `scipy.linalg.cholesky` of this matrix dies of a segmentation fault there."""
+    program = """
+        import numpy as np
+        from widetail.numerics import CholeskyFactor
+        n = 18_000
+        matrix = np.empty((n, n))
+        matrix[:] = 0.5
+        matrix[np.diag_indices(n)] = 1.0
+        factor = CholeskyFactor.of(matrix)
+        assert factor.jitter == 0
+        # the eigenvalues are 1/2, n - 1 times, and (n + 1) / 2
+        log_det = (n - 1) * np.log(0.5) + np.log(0.5 * (n + 1))
+        assert abs(factor.log_det() - log_det) < 1e-9 * abs(log_det), factor.log_det()
+        y = np.random.default_rng(0).normal(size=(n, 2))
+        solved = 2 * (y - y.sum(0) / (n + 1))
+        assert np.abs(factor.solve(y) - solved).max() < 1e-9
+        assert np.abs(factor.solve_upper(factor.solve_lower(y)) - solved).max() < 1e-9
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
