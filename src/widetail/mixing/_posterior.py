@@ -16,9 +16,9 @@ class ScaleDiagnostics(eqx.Module):
 
     Attributes:
         method: "closed", "quadrature" or "importance".
-        nodes: number of nodes or of draws; 0 for a closed form.
-        error: quadrature: the change of the log evidence when every second node is left out. The error
-            itself is far smaller, about its square.
+        nodes: number of nodes (for each mode of the prior) or of draws; 0 for a closed form.
+        error: quadrature: the change of the log evidence when every second node is left out (the error itself is
+            far smaller, about its square), and what is missing of the prior's own mass between its cuts.
         ess: importance sampling: effective sample size, of at most `nodes`.
         pareto_k: importance sampling: shape of the tail of the weights; above 0.7 the result is not reliable.
     """

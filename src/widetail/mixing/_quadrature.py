@@ -130,7 +130,8 @@ def quadrature_posterior(prior: ScalePrior, likelihood: ScaleLikelihood, nodes: 
         while nodes < _MOST_NODES and np.any(np.asarray(integral.coarse_gap) > _TOLERANCE):
             nodes *= 2
             integral = posterior_integral(prior, likelihood, nodes=nodes)
-    diagnostics = ScaleDiagnostics("quadrature", nodes, error=integral.coarse_gap)
+    # what the prior's modes leave out of its own mass is missing here as well
+    diagnostics = ScaleDiagnostics("quadrature", nodes, error=integral.coarse_gap + prior.mass_error)
     return QuadraturePosterior(
         prior=prior,
         likelihood=likelihood,
@@ -143,7 +144,7 @@ def quadrature_posterior(prior: ScalePrior, likelihood: ScaleLikelihood, nodes: 
 def _check_proper(prior: ScalePrior, likelihood: ScaleLikelihood, integral: Integral) -> None:
     if np.all(np.isfinite(np.asarray(integral.log_value))):
         return
-    if np.any(np.asarray(integral.placement.empty)):
+    if np.any(np.asarray(integral.empty)):
         raise ValueError(
             f"prior and data contradict each other beyond float64: {prior!r} gives no probability to a "
             f"readout variance near {jnp.exp(likelihood.log_peak)}, which the targets ask for; "
@@ -173,7 +174,7 @@ def posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes:
     """Prior times likelihood, integrated over the logarithm of the readout variance."""
     xp = jnp if prior.traceable else np
     near = _hull(xp.asarray(prior.log_middle, float), likelihood.log_peak)
-    return integrate(lambda t: _log_joint(prior, likelihood, t), near, nodes, prior.log_bounds)
+    return integrate(lambda t: _log_joint(prior, likelihood, t), near, nodes, prior.log_bounds, prior.log_cuts)
 
 
 def _mode(integral: Integral) -> Any:
@@ -199,7 +200,7 @@ def _log_expected_gaussian(
     def log_density(t):
         return _flat_log_joint(prior, likelihood, t) + gaussian_log_factor(t, count, quad)
 
-    return integrate(log_density, near, nodes, prior.log_bounds).log_value - posterior.log_value
+    return integrate(log_density, near, nodes, prior.log_bounds, prior.log_cuts).log_value - posterior.log_value
 
 
 def _flat_log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any) -> Any:
@@ -220,8 +221,8 @@ def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any, *, nodes:
     def log_density(points):
         return _flat_log_joint(prior, likelihood, points)
 
-    log_below = integrate(log_density, near, nodes, Bounds(lower, t)).log_value
-    log_above = integrate(log_density, near, nodes, Bounds(t, upper)).log_value
+    log_below = integrate(log_density, near, nodes, Bounds(lower, t), prior.log_cuts).log_value
+    log_above = integrate(log_density, near, nodes, Bounds(t, upper), prior.log_cuts).log_value
     # The whole is finite: a part that seems infinite is one whose slope is too steep to be resolved.
     nothing_below = xp.isinf(log_below) if lower is None else xp.isinf(log_below) | (t <= lower)
     nothing_above = xp.isinf(log_above) if upper is None else xp.isinf(log_above) | (t >= upper)
@@ -254,7 +255,11 @@ def _mean_and_var(
     powers = xp.asarray([1.0, 2.0], float).reshape((2,) + (1,) * posterior.log_value.ndim)
     mode = xp.broadcast_to(_mode(posterior), (2, *posterior.log_value.shape))
     tilted = integrate(
-        lambda t: powers * t + _flat_log_joint(prior, likelihood, t), (mode, mode), nodes, prior.log_bounds
+        lambda t: powers * t + _flat_log_joint(prior, likelihood, t),
+        (mode, mode),
+        nodes,
+        prior.log_bounds,
+        prior.log_cuts,
     )
     log_mean = tilted.log_value[0] - posterior.log_value
     spread = (1 - xp.exp(log_mean - tilted.points[:, 1])) ** 2
@@ -265,8 +270,7 @@ def _mean_and_var(
 @_compiled(always=False)
 def _refined(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int) -> tuple[Any, Any]:
     """The points and log terms of the same integral on another number of nodes."""
-    points, log_weights = posterior.placement.grid(nodes, prior.log_bounds)
-    return points, _log_joint(prior, likelihood, points) + log_weights
+    return posterior.terms(lambda t: _log_joint(prior, likelihood, t), nodes)
 
 
 @_compiled(always=False)

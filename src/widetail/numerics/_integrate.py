@@ -9,11 +9,16 @@ Three steps make every density of this library such an integrand:
 3. the variable is stretched, `point = centre + stretch * sinh(u)`, so that a tail that decays like a power of
    the scale costs a few nodes more instead of hundreds.
 
+A density with several modes, or with jumps, is integrated between cuts, each piece with a grid of its own.
+An end of the support, where the density may be infinite, is approached closer than numbers near it can tell apart:
+there the log density is continued in a straight line, as every power of the distance is one.
+
 Densities that JAX cannot trace are integrated in NumPy, by the same code.
 Everything is batched: points are the leading axis, `(points, *batch)`, and the density broadcasts.
 Placing the grid carries no gradient: the integral does not depend on where its nodes are.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -37,6 +42,8 @@ _DROPS = (1.0, 100.0)
 _SCAN = 2.0 ** np.arange(-3, 21)
 _DISTANCES = 2.0 ** np.arange(-24, 22)
 _ZOOMS = 9
+# How near to a finite end the density itself is asked, relative to the end; 1 / 1000 of the digits are left.
+_NEAREST = 1e-10
 
 
 class Bounds(NamedTuple):
@@ -50,7 +57,8 @@ class Bounds(NamedTuple):
         lower, upper = self
         xp = namespace(v)
         if lower is not None and upper is not None:
-            width, log_left, log_right = upper - lower, -xp.logaddexp(0.0, -v), -xp.logaddexp(0.0, v)
+            width = xp.where(upper > lower, upper - lower, 1.0)  # a part without points is left out later
+            log_left, log_right = -xp.logaddexp(0.0, -v), -xp.logaddexp(0.0, v)
             inside = xp.where(v < 0, lower + width * xp.exp(log_left), upper - width * xp.exp(log_right))
             return inside, xp.log(width) + log_left + log_right
         if lower is not None:
@@ -64,7 +72,8 @@ class Bounds(NamedTuple):
         lower, upper = self
         xp = namespace(point)
         if lower is not None and upper is not None:
-            share = xp.clip((point - lower) / (upper - lower), 1e-3, 1 - 1e-3)
+            width = xp.where(upper > lower, upper - lower, 1.0)
+            share = xp.clip((point - lower) / width, 1e-3, 1 - 1e-3)
             return xp.log(share) - xp.log1p(-share)
         if lower is not None:
             return xp.log(xp.where(point > lower, point - lower, 1.0))
@@ -86,8 +95,8 @@ class Placement(NamedTuple):
     proper: Any  # False: the integral diverges
     empty: Any  # True: the integral is zero
 
-    def grid(self, nodes: int, bounds: Bounds = UNBOUNDED) -> tuple[Any, Any]:
-        """The nodes and the logs of their weights, both of shape (nodes, *batch)."""
+    def grid(self, nodes: int) -> tuple[Any, Any]:
+        """The nodes in the unbounded coordinate and the logs of their weights, both of shape (nodes, *batch)."""
         xp = namespace(self.centre)
         # An even number of steps puts the middle of a symmetric density on a node of the full and of the
         # halved grid; half a step aside, their errors would agree and the error estimate would vanish.
@@ -97,19 +106,43 @@ class Placement(NamedTuple):
         log_step = xp.log(self.right - self.left) - xp.log(float(steps))
         # sinh and cosh, by one exponential: they are most of the time that compiling takes.
         growth, decay = xp.exp(u), xp.exp(-u)
-        points, log_slope = bounds.from_line(self.centre + 0.5 * self.stretch * (growth - decay))
-        log_weight = log_step + xp.log(0.5 * self.stretch * (growth + decay))
-        return points, log_weight + log_slope
+        v = self.centre + 0.5 * self.stretch * (growth - decay)
+        return v, log_step + xp.log(0.5 * self.stretch * (growth + decay))
+
+
+class Piece(NamedTuple):
+    """A part of an integral: the nodes of a part of the support."""
+
+    placement: Placement
+    bounds: Bounds
+
+    def terms(self, log_density: LogDensity, nodes: int) -> tuple[Any, Any]:
+        """The nodes, and the logs of density times weight, both of shape (nodes, *batch)."""
+        v, log_weights = self.placement.grid(nodes)
+        xp = namespace(v)
+        log_terms = _on_line(log_density, self.bounds)(v) + log_weights
+        return self.bounds.from_line(v)[0], xp.where(self.placement.empty, -xp.inf, log_terms)
 
 
 class Integral(NamedTuple):
-    """An integral with the nodes it was computed on; points and terms have shape (nodes, *batch)."""
+    """An integral with the nodes it was computed on, in order; points and terms have shape (nodes, *batch)."""
 
     log_value: Any
     points: Any
     log_terms: Any  # their log-sum-exp is log_value
     coarse_gap: Any  # the change of log_value when every second node is left out
-    placement: Placement
+    pieces: tuple[Piece, ...]
+
+    @property
+    def empty(self) -> Any:
+        """Where the integral is zero."""
+        return functools.reduce(lambda one, other: one & other, [piece.placement.empty for piece in self.pieces])
+
+    def terms(self, log_density: LogDensity, nodes: int) -> tuple[Any, Any]:
+        """Points and log terms for another number of nodes of each piece."""
+        parts = [piece.terms(log_density, nodes) for piece in self.pieces]
+        xp = namespace(parts[0][0])
+        return tuple(xp.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
 def integrate(
@@ -117,27 +150,89 @@ def integrate(
     near: tuple[Batch, Batch],
     nodes: int,
     bounds: Bounds = UNBOUNDED,
+    cuts: tuple[float, ...] = (),
 ) -> Integral:
     """Integrate `exp(log_density)` over its support; `+inf` where the integral diverges.
 
     Args:
         log_density: log of the integrand.
         near: two points, in order, that are likely to have the mode between or near them.
-        nodes: how many nodes to use.
+        nodes: how many nodes to use, for each piece.
         bounds: the ends of the support, if it has any.
+        cuts: points, in order, between which the density has one mode and no jump.
     """
-    placement = place(log_density, near, bounds)
-    xp = namespace(placement.centre)
-    points, log_weights = placement.grid(nodes, bounds)
-    log_terms = log_density(points) + log_weights
+    pieces = [Piece(place(log_density, near, part), part) for part in _between(cuts, bounds)]
+    parts = [piece.terms(log_density, nodes) for piece in pieces]
+    xp = namespace(parts[0][0])
+    points, log_terms = (xp.concatenate(part) for part in zip(*parts, strict=True))
     highest = xp.max(_without_gradient(log_terms), axis=0)
     highest = xp.where(xp.isfinite(highest), highest, 0.0)
-    terms = xp.exp(log_terms - highest)
-    total, coarse_total = xp.sum(terms, axis=0), 2 * xp.sum(terms[::2], axis=0)
-    gap = xp.where(placement.proper, xp.abs(xp.log(coarse_total / total)), 0.0)
+    terms = [xp.exp(part - highest) for _, part in parts]
+    total = sum(xp.sum(part, axis=0) for part in terms)
+    coarse_total = 2 * sum(xp.sum(part[::2], axis=0) for part in terms)
+    whole = Integral(None, points, log_terms, None, tuple(pieces))
+    proper = functools.reduce(
+        lambda one, other: one & other, [piece.placement.proper | piece.placement.empty for piece in pieces]
+    )
+    is_value = proper & ~whole.empty
+    gap = xp.where(is_value, xp.abs(xp.log(coarse_total / total)), 0.0)
     log_value = highest + xp.log(total)
-    log_value = xp.where(placement.proper, log_value, xp.where(placement.empty, -xp.inf, xp.inf))
-    return Integral(log_value, points, log_terms, gap, placement)
+    log_value = xp.where(is_value, log_value, xp.where(whole.empty, -xp.inf, xp.inf))
+    return whole._replace(log_value=log_value, coarse_gap=gap)
+
+
+def _between(cuts: tuple[float, ...], bounds: Bounds) -> list[Bounds]:
+    """The parts of the support between cuts; those outside of it have their ends in the wrong order."""
+    lower, upper = bounds
+    if not cuts:
+        return [bounds]
+    xp = namespace(*(end for end in bounds if end is not None))
+    ends = [lower, *(cut if lower is None else xp.maximum(cut, lower) for cut in cuts)]
+    starts = [*(cut if upper is None else xp.minimum(cut, upper) for cut in cuts), upper]
+    return [Bounds(*pair) for pair in zip(ends, starts, strict=True)]
+
+
+def _on_line(log_density: LogDensity, bounds: Bounds) -> LogDensity:
+    """The log density of the unbounded coordinate, continued where points cannot be told apart from an end."""
+    lower, upper = bounds
+
+    def direct(v):
+        points, log_slope = bounds.from_line(v)
+        return log_density(points) + log_slope
+
+    if lower is None and upper is None:
+        return direct
+
+    def continued(v):
+        xp = namespace(v)
+        edges = [(xp.broadcast_to(edge, v.shape[1:]), inward) for edge, inward in _edges(bounds, xp)]
+        near = v
+        for edge, inward in edges:
+            near = xp.maximum(near, edge) if inward > 0 else xp.minimum(near, edge)
+        at_edges = xp.stack([point for edge, inward in edges for point in (edge, edge + inward)])
+        values = direct(xp.concatenate([near, at_edges]))
+        continuation = values[: len(v)]
+        for i, (edge, inward) in enumerate(edges):
+            rise = values[len(v) + 2 * i] - values[len(v) + 2 * i + 1]
+            distance = xp.maximum(inward * (edge - v), 0.0)
+            continuation = continuation + xp.where(xp.isfinite(rise), rise, 0.0) * distance
+        return continuation
+
+    return continued
+
+
+def _edges(bounds: Bounds, xp: Any) -> list[tuple[Any, float]]:
+    """The outermost coordinates whose points are well apart from the finite ends, each with the way inwards."""
+    lower, upper = bounds
+
+    def nearest(end):
+        return xp.log(_NEAREST * xp.maximum(1.0, xp.abs(end)))
+
+    if lower is not None and upper is not None:
+        log_width = xp.log(xp.where(upper > lower, upper - lower, 1.0))
+        left, right = nearest(lower) - log_width, log_width - nearest(upper)
+        return [(xp.minimum(left, -2.0), 1.0), (xp.maximum(right, 2.0), -1.0)]
+    return [(nearest(lower), 1.0)] if lower is not None else [(-nearest(upper), -1.0)]
 
 
 def place(
@@ -147,10 +242,10 @@ def place(
 ) -> Placement:
     """Find the mode and the extent of a density; see `integrate`."""
     xp = namespace(near[0])
+    on_line = _on_line(log_density, bounds)
 
     def frozen(v):
-        points, log_slope = bounds.from_line(v)
-        values = _without_gradient(log_density(points) + log_slope)
+        values = _without_gradient(on_line(v))
         return xp.where(xp.isnan(values), -xp.inf, values)
 
     first, last = (_without_gradient(bounds.to_line(xp.asarray(point, float))) for point in near)
@@ -158,13 +253,15 @@ def place(
     reach, ends = _reach(frozen, centre, peak)
     (near_left, near_right), (far_left, far_right) = reach
     stretch = xp.minimum(near_left, near_right)
+    lower, upper = bounds
+    is_nowhere = False if lower is None or upper is None else xp.logical_not(upper > lower)
     return Placement(
         centre,
         stretch,
         -_arcsinh(far_left / stretch),
         _arcsinh(far_right / stretch),
         inside & xp.all(ends, axis=(0, 1)),
-        peak == -xp.inf,
+        (peak == -xp.inf) | is_nowhere,
     )
 
 

@@ -132,6 +132,16 @@ class ScalePrior(eqx.Module):
         """Ends of the support of the logarithm."""
 
     @property
+    def log_cuts(self) -> tuple[float, ...]:
+        """Logarithms between which the density of the logarithm has one mode and no jump; most priors need none."""
+        return ()
+
+    @property
+    def mass_error(self) -> float:
+        """How far the mass between the cuts, by quadrature, is from one: what integrals over this prior may miss."""
+        return 0.0
+
+    @property
     @double_precision
     def support(self) -> tuple[Values, Values]:
         """Smallest and largest value that the readout variance can take."""

@@ -14,6 +14,7 @@ from widetail.files import savable
 from widetail.numerics import Bounds, double_precision, integrate, is_traced, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
+from widetail.priors._modes import Modes, find_modes
 from widetail.priors._parameters import Values
 
 _INTEGRAL_NODES = 256
@@ -52,11 +53,15 @@ class ScipyPrior(ScalePrior):
     traceable: ClassVar[bool] = False
 
     dist: Any = eqx.field(static=True)
+    _modes: Modes = eqx.field(static=True)
 
     def __init__(self, dist: Any):
         self.dist = dist
+        self._modes = Modes()
         lower, upper = (np.asarray(end, float) for end in dist.support())
         _check_positive(lower, upper)
+        if lower.ndim == 0:
+            self._modes = find_modes(self)
 
     def log_prob_of_log(self, log_scale: Any) -> Any:
         """See `ScalePrior`."""
@@ -129,6 +134,16 @@ class ScipyPrior(ScalePrior):
         return np.log(self._icdf(0.5))
 
     @property
+    def log_cuts(self) -> tuple[float, ...]:
+        """See `ScalePrior`; found when the distribution was wrapped."""
+        return self._modes.cuts
+
+    @property
+    def mass_error(self) -> float:
+        """See `ScalePrior`."""
+        return self._modes.mass_error
+
+    @property
     def log_bounds(self) -> Bounds:
         """See `ScalePrior`."""
         return _log_bounds(*self.dist.support())
@@ -162,8 +177,10 @@ class NumpyroPrior(ScalePrior):
     runs_in_numpy: ClassVar[bool] = False
 
     dist: Any
+    _modes: Modes = eqx.field(static=True)
 
     def __init__(self, dist: Any):
+        self._modes = Modes()
         if tuple(dist.event_shape) or tuple(dist.batch_shape):
             raise ValueError(
                 f"ScalePrior.wrap: dist must be one scalar distribution, got batch shape "
@@ -174,6 +191,9 @@ class NumpyroPrior(ScalePrior):
             dist = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), dist)
             _check_positive(*_numpyro_support(dist))
         self.dist = dist
+        if not is_traced(dist):
+            with jax.enable_x64(True):
+                self._modes = find_modes(self)
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
         """See `ScalePrior`."""
@@ -224,6 +244,16 @@ class NumpyroPrior(ScalePrior):
         return jnp.zeros(()) if upper is None else upper - 1
 
     @property
+    def log_cuts(self) -> tuple[float, ...]:
+        """See `ScalePrior`; found when the distribution was wrapped."""
+        return self._modes.cuts
+
+    @property
+    def mass_error(self) -> float:
+        """See `ScalePrior`."""
+        return self._modes.mass_error
+
+    @property
     def log_bounds(self) -> Bounds:
         """See `ScalePrior`."""
         return _log_bounds(*_numpyro_support(self.dist))
@@ -260,15 +290,17 @@ def _integrated_mean(prior: NumpyroPrior) -> Values:
     def log_density(t):
         return t + prior.log_prob_of_log(t)
 
-    return jnp.exp(integrate(log_density, (middle, middle), _INTEGRAL_NODES, prior.log_bounds).log_value)
+    return jnp.exp(
+        integrate(log_density, (middle, middle), _INTEGRAL_NODES, prior.log_bounds, prior.log_cuts).log_value
+    )
 
 
 def _integrated_tails(prior: NumpyroPrior, log_scale: Values) -> tuple[Values, Values]:
     lower, upper = prior.log_bounds
     middle = jnp.broadcast_to(jnp.asarray(prior.log_middle, float), log_scale.shape)
     near = jnp.minimum(middle, log_scale), jnp.maximum(middle, log_scale)
-    below = integrate(prior.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(lower, log_scale)).log_value
-    above = integrate(prior.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(log_scale, upper)).log_value
+    below = integrate(prior.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(lower, log_scale), prior.log_cuts).log_value
+    above = integrate(prior.log_prob_of_log, near, _INTEGRAL_NODES, Bounds(log_scale, upper), prior.log_cuts).log_value
     # Of a whole that is finite, a part that seems infinite is one whose slope is too steep to be resolved.
     nothing_below = jnp.isinf(below) if lower is None else jnp.isinf(below) | (log_scale <= lower)
     nothing_above = jnp.isinf(above) if upper is None else jnp.isinf(above) | (log_scale >= upper)
