@@ -97,7 +97,7 @@ def _factorise(matrix: Matrix) -> Matrix:
     if namespace(matrix) is jnp:
         return jnp.linalg.cholesky(matrix)
     try:
-        return cholesky(matrix)
+        return cholesky(np.asarray(matrix))
     except np.linalg.LinAlgError:
         return np.full(matrix.shape, np.nan)
 
