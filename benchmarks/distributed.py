@@ -21,9 +21,9 @@ from benchmarks._registry import Result, benchmark
 from widetail import distributed as wd
 from widetail import kernels, nn
 from widetail.distributed._gram import default_block, facts_of
-from widetail.distributed._store import TileStore
 from widetail.distributed._work import KernelJob
-from widetail.kernels._tiles import tile_rows
+from widetail.kernels import tile_rows
+from widetail.stores import TileStore
 
 ROUNDS = int(os.environ.get("WIDETAIL_BENCHMARK_ROUNDS", "2"))  # of which the best counts; the sides take turns
 OVERHEAD, FACTOR = 1.15, 2.0

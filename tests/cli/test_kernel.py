@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from tests.cli.conftest import NET, write_csv
+from widetail import kernels
 from widetail.cli import _kernel
-from widetail.distributed._store import TileStore
-from widetail.distributed._work import KernelJob
+from widetail.stores import TileStore
 
 NETWORK = wt.nn.mlp(1, "erf")
 
@@ -47,13 +47,13 @@ def test_a_table_is_standardised(run, tmp_path):
 
 
 def test_a_signal_counts_even_when_a_library_answers_it_with_an_error_of_its_own(run, inputs, tmp_path, monkeypatch):
-    def interrupted(self, *arguments, **options):
+    def interrupted(*arguments, **options):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt as error:
             raise RuntimeError("the compiler was interrupted") from error
 
-    monkeypatch.setattr(KernelJob, "values", interrupted)
+    monkeypatch.setattr(kernels, "evaluate", interrupted)
     outcome = run("kernel", tmp_path / "x.npy", "--net", NET, "--out", tmp_path / "k.npy")
     assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "widetail: interrupted")
 
@@ -63,16 +63,16 @@ def test_an_interrupted_run_is_resumed(run, inputs, tmp_path, monkeypatch, name)
     out = tmp_path / name
     command = ("kernel", tmp_path / "x.npy", "--net", NET, "--out", out, "--block", 10)
     calls = []
-    original = KernelJob.values
+    original = kernels.evaluate
 
-    def interrupted(self, *arguments, **options):
+    def interrupted(*arguments, **options):
         if len(calls) == 4:
             raise KeyboardInterrupt
         calls.append(arguments)
-        return original(self, *arguments, **options)
+        return original(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(KernelJob, "values", interrupted)
+        patch.setattr(kernels, "evaluate", interrupted)
         outcome = run(*command)
     assert outcome.code == 130
     assert not out.exists()

@@ -19,8 +19,8 @@ from widetail import distributed as wd
 from widetail import nn
 from widetail.cli import main
 from widetail.distributed import _conjugate, _factor, _gram
-from widetail.distributed._places import Place
 from widetail.numerics import CholeskyFactor
+from widetail.stores import Location
 
 NET = nn.mlp(1, "relu")
 SLOW = pytest.mark.slow
@@ -170,7 +170,7 @@ def test_a_tile_that_fails_is_tried_again(client, tmp_path):
 
 
 def test_a_store_behind_a_url(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("widetail.distributed._lock.SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr("widetail.stores._lock.SETTLE_SECONDS", 0.01)
     x = np.random.default_rng(1).normal(size=(20, 2))
     options = {"auto_mkdir": True}
     url = f"file://{tmp_path}/K.zarr"
@@ -198,7 +198,7 @@ def test_bad_arguments(client, matrix, tmp_path, as_users_call):
     with pytest.raises(ValueError, match="storage_options are for URLs"):
         wd.gram(NET, x, client, store, storage_options={"key": "value"})
     with pytest.raises(ValueError, match="not visible from 2 workers"):
-        _gram._check_shared(client, Place.of(tmp_path / "elsewhere"))
+        _gram._check_shared(client, Location.of(tmp_path / "elsewhere"))
     with pytest.raises(ValueError, match="noise must be"):
         wd.cholesky(matrix, client, tmp_path / "L.zarr", noise=-1.0)
     with pytest.raises(ValueError, match="matrix must be"):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,18 +10,16 @@ import time
 
 import numpy as np
 import pytest
+import zarr
 from numpy.testing import assert_array_equal
 
 from widetail import kernels, nn
-from widetail.distributed import StoreBusyError, StoreMismatchError, _lock
 from widetail.distributed._factor_work import FINAL, FactorTiles
 from widetail.distributed._gram import default_block
-from widetail.distributed._lock import RunLock
-from widetail.distributed._places import Place
 from widetail.distributed._preconditioner import Preconditioner, pivoted_cholesky
-from widetail.distributed._store import TileStore
 from widetail.distributed._work import KernelJob
-from widetail.kernels._tiles import tile_rows
+from widetail.kernels import tile_rows
+from widetail.stores import Location, RunLock, StoreBusyError, StoreDamagedError, StoreMismatchError, TileStore, _lock
 
 
 def silent(done, total):
@@ -78,6 +77,76 @@ def test_an_entry_that_was_cut_does_not_count(tmp_path):
         assert store.missing == [(0, 1)]
 
 
+def _facts(path, text):
+    path.with_name(f"{path.name}.tiles").joinpath("facts.json").write_text(text)
+
+
+def _array(path, change):
+    if path.suffix == ".npy":
+        path.write_bytes(change.encode())
+    else:
+        (path / "zarr.json").write_text(change)
+
+
+def _int8(path, _):
+    path.unlink() if path.suffix == ".npy" else shutil.rmtree(path)
+    small = np.zeros((25, 25), np.int8)
+    np.save(path, small) if path.suffix == ".npy" else zarr.create_array(store=path, data=small, chunks=(10, 10))
+
+
+def _tile(path, name):
+    path.with_name(f"{path.name}.tiles").joinpath(name).write_text('{"crc32": [1]}')
+
+
+@pytest.mark.parametrize("name", ["k.zarr", "k.npy"])
+@pytest.mark.parametrize(
+    ("damage", "how", "message"),
+    [
+        (_facts, "[]", "facts.json must be"),
+        (_facts, "{}", "facts.json must be"),
+        (_facts, "{", "facts.json must be"),
+        (_array, "[]", "is damaged"),
+        (_array, "{}", "is damaged"),
+        (_int8, None, "holds int8"),
+        (_tile, "tile-7-9", "none of its 3 x 3 tiles"),
+        (_tile, "tile-x", "none of its 3 x 3 tiles"),
+        (_tile, "tile-2-0", "upper triangle"),
+    ],
+)
+def test_a_damaged_store_is_refused_and_can_be_discarded(tmp_path, name, damage, how, message):
+    path = tmp_path / name
+    with store_at(path) as store:
+        store.tiles.write(0, 0, np.ones((10, 10)))
+    damage(path, how)
+    with pytest.raises(StoreDamagedError, match=message) as caught:
+        store_at(path).__enter__()
+    assert "restart=True" in str(caught.value)
+    with store_at(path, restart=True) as store:
+        assert store.fill_here(numbers, silent) == 6
+    with store_at(path) as store:
+        assert store.check_here(silent) == 0
+
+
+@pytest.mark.parametrize("entry", ["[]", "{}", "3", '{"crc32": 5}'])
+def test_damaged_entries_are_computed_again(tmp_path, entry):
+    with store_at(tmp_path / "k.npy") as store:
+        store.fill_here(numbers, silent)
+    (tmp_path / "k.npy.tiles" / "tile-0-1").write_text(entry)
+    with store_at(tmp_path / "k.npy") as store:
+        store.check_here(silent)
+        assert store.missing == [(0, 1)]
+
+
+@pytest.mark.parametrize("lease", ["[]", "{}", "{", '{"time": "now"}'])
+def test_a_damaged_lease_holds_nobody_back(tmp_path, monkeypatch, lease):
+    monkeypatch.setattr(_lock, "SETTLE_SECONDS", 0.01)
+    folder = Location.of(f"file://{tmp_path}/tiles")
+    folder.write("lease.json", lease.encode())
+    lock = RunLock(folder, "K")
+    lock.acquire()
+    lock.release()
+
+
 def test_another_run_is_not_mixed_in(tmp_path):
     path = tmp_path / "k.zarr"
     with store_at(path) as store:
@@ -112,12 +181,12 @@ def test_unfinished_tiles_read_as_nan(tmp_path):
 
 
 def test_a_lock_is_held_by_one_and_freed_by_a_kill(tmp_path):
-    folder = Place.of(tmp_path / "tiles")
+    folder = Location.of(tmp_path / "tiles")
     code = (
-        "import sys, time; from widetail.distributed._lock import RunLock; from widetail.distributed._places import "
-        "Place; lock = RunLock(Place.of(sys.argv[1]), 'K'); lock.acquire(); print('held', flush=True); time.sleep(100)"
+        "import sys, time; from widetail.stores import Location, RunLock; "
+        "lock = RunLock(Location.of(sys.argv[1]), 'K'); lock.acquire(); print('held', flush=True); time.sleep(100)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, folder.location], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code, folder.address], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
@@ -138,7 +207,7 @@ def test_a_lock_is_held_by_one_and_freed_by_a_kill(tmp_path):
 def test_a_lease_behind_a_url(tmp_path, monkeypatch):
     monkeypatch.setattr(_lock, "SETTLE_SECONDS", 0.01)
     monkeypatch.setattr(_lock, "RENEW_SECONDS", 0.05)
-    folder = Place.of(f"file://{tmp_path}/tiles")
+    folder = Location.of(f"file://{tmp_path}/tiles")
     first = RunLock(folder, "K")
     first.acquire()
     with pytest.raises(StoreBusyError, match=f"process {os.getpid()}"):
@@ -257,8 +326,8 @@ def test_tasks_of_an_earlier_factorisation_neither_write_nor_count(tmp_path):
     facts = {"jitter": 0.0}
     with TileStore(tmp_path / "K.zarr", 4, 2, np.float64, {}) as store:
         source = store.tiles
-    manifest = Place.of(tmp_path / "L.zarr.tiles")
-    old, new = (FactorTiles(source, Place.of(tmp_path / "L.zarr"), manifest, 4, 0.0, name) for name in "ab")
+    manifest = Location.of(tmp_path / "L.zarr.tiles")
+    old, new = (FactorTiles(source, Location.of(tmp_path / "L.zarr"), manifest, 4, 0.0, name) for name in "ab")
     old.lower.create(2, {})
     manifest.write("facts.json", json.dumps({**facts, "attempt": "a"}).encode())
     old.save(0, 0, FINAL, np.eye(2))

@@ -44,11 +44,8 @@ def kernel(
     With --scheduler the workers of a Dask cluster compute the blocks and write them.
     """
     from widetail.cli._specs import parse_net
-    from widetail.distributed._gram import facts_of
-    from widetail.distributed._matrices import SUFFIXES
-    from widetail.distributed._store import TileStore
-    from widetail.distributed._work import KernelJob
-    from widetail.kernels._tiles import tile_rows
+    from widetail.kernels import matrix_facts, matrix_notes, tile_rows
+    from widetail.stores import SUFFIXES, TileStore
 
     output = Output(as_json=as_json, quiet=quiet)
     if out.exists():
@@ -75,18 +72,17 @@ def kernel(
     network = make_net(x.shape[-1])
     network.check_shape("DATA", x.shape[1:])
     rows_per_tile = tile_rows(network.numbers_per_pair(x.shape[1:]), len(x))
-    job = KernelJob.of(network, get, rows_per_tile, None if scheduler else False)
     store = TileStore(
         out,
         len(x),
         min(block, len(x)),
         dtype,
-        facts_of(network, x, get, rows_per_tile),
+        matrix_facts(network, x, get, rows_per_tile),
         restart=restart,
         staged=True,
-        attributes={"kernel": repr(network), "get": get},
+        attributes=matrix_notes(network, get),
     )
-    computed = _fill(store, job, x, scheduler, output, quiet=quiet)
+    computed = _fill(store, network, x, get, rows_per_tile, scheduler, output, quiet=quiet)
     results = {
         "rows": len(x),
         "blocks": store.tiles.total,
@@ -98,49 +94,69 @@ def kernel(
     output.result(results, lambda console: console.print(f"{len(x)} x {len(x)} {get} kernel written to {out}"))
 
 
-def _fill(store: Any, job: Any, x: np.ndarray, scheduler: str | None, output: Output, *, quiet: bool) -> int:
+def _fill(
+    store: Any,
+    network: Any,
+    x: np.ndarray,
+    get: Any,
+    rows_per_tile: int,
+    scheduler: str | None,
+    output: Output,
+    *,
+    quiet: bool,
+) -> int:
     """Compute the blocks that are missing, here or on a cluster; how many they were."""
-    from widetail.distributed import ClusterError, StoreBusyError, StoreMismatchError
+    from widetail import kernels
+    from widetail.distributed import ClusterError
     from widetail.progress import reporter
+    from widetail.stores import StoreBusyError, StoreDamagedError, StoreMismatchError
+
+    def compute(here: slice, there: slice) -> np.ndarray:
+        other = None if here == there else x[there]
+        values = kernels.evaluate(network, x[here], other, get, rows_per_tile=rows_per_tile)
+        return np.asarray(values.ntk if get == "ntk" else values.nngp)
 
     try:
         with store:
             if store.done:
                 output.remark(f"going on after {len(store.done)} of {store.tiles.total} blocks")
             if scheduler:
-                computed = _fill_on_cluster(store, job, x, scheduler, quiet=quiet)
+                computed = _fill_on_cluster(store, network, x, get, rows_per_tile, scheduler, quiet=quiet)
             else:
                 store.check_here(reporter(not quiet, "checksums"))
-                computed = store.fill_here(
-                    lambda here, there: job.values(x[here], None if here == there else x[there], threads=None),
-                    reporter(not quiet, "blocks"),
-                )
+                computed = store.fill_here(compute, reporter(not quiet, "blocks"))
             store.finish()
     except StoreMismatchError as error:
         raise CommandError(
-            f"{str(store.tiles.place.location)!r} was begun with another {error.name} ({error.before!r}, now "
+            f"{str(store.tiles.location.address)!r} was begun with another {error.name} ({error.before!r}, now "
             f"{error.now!r}); use --restart to discard it, or another --out."
+        ) from None
+    except StoreDamagedError as error:
+        raise CommandError(
+            f"{error.location!r} is damaged: {error.what}; use --restart to discard it, or another --out."
         ) from None
     except FileExistsError:
         raise CommandError(
-            f"{store.tiles.place.location!r} is there, and nothing says what it is of; use --restart to discard it."
+            f"{store.tiles.location.address!r} is there, and nothing says what it is of; use --restart to discard it."
         ) from None
     except (StoreBusyError, ClusterError) as error:
         raise CommandError(str(error)) from None
     return computed
 
 
-def _fill_on_cluster(store: Any, job: Any, x: np.ndarray, scheduler: str, *, quiet: bool) -> int:
+def _fill_on_cluster(
+    store: Any, network: Any, x: np.ndarray, get: Any, rows_per_tile: int, scheduler: str, *, quiet: bool
+) -> int:
     from distributed import Client
 
-    from widetail.distributed._gram import fill_on_cluster
+    from widetail.distributed import fill_on_cluster
 
     try:
         client = Client(scheduler, timeout=CONNECT_SECONDS)
     except (OSError, TimeoutError, ValueError) as error:
         raise CommandError(f"--scheduler: nothing answers at {scheduler!r} ({error}).") from None
     with client:
-        return fill_on_cluster(store, job, x, client, retries=2, progress=not quiet).computed
+        return fill_on_cluster(store, network, x, get, rows_per_tile, client, progress=not quiet)
 
 
 def _load_array(path: Path) -> np.ndarray:

@@ -10,8 +10,8 @@ from widetail.distributed._cluster import Sent, announce, check_client, run_task
 from widetail.distributed._factor import _checked_noise
 from widetail.distributed._gram import Gram
 from widetail.distributed._preconditioner import Preconditioner, pivoted_cholesky
-from widetail.distributed._store import Tiles
 from widetail.progress import Progress
+from widetail.stores import Tiles
 
 PROBES = 0x70726F62  # beside the seed: data drawn by NumPy with the same seed must not be the probes themselves
 

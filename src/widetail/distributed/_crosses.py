@@ -9,8 +9,8 @@ from widetail.distributed._cluster import Sent, run_tasks
 from widetail.distributed._factor import columns_per_task
 from widetail.distributed._factor_work import FactorTiles, solve_forward
 from widetail.distributed._inputs import StoredInputs
-from widetail.distributed._store import Tiles
 from widetail.distributed._work import KernelJob
+from widetail.stores import Tiles
 
 
 @dataclasses.dataclass(frozen=True)

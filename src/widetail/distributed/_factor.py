@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from widetail.distributed._cluster import Sent, announce, check_client, run_graph, run_tasks
-from widetail.distributed._errors import StoreMismatchError
 from widetail.distributed._factor_work import (
     FINAL,
     FactorTiles,
@@ -25,11 +24,9 @@ from widetail.distributed._factor_work import (
 )
 from widetail.distributed._factor_work import _opened as opened_factors
 from widetail.distributed._gram import Gram
-from widetail.distributed._lock import RunLock
-from widetail.distributed._places import Place
-from widetail.distributed._store import FACTS, Pair, read_facts
 from widetail.files import fingerprint
 from widetail.progress import Progress
+from widetail.stores import FACTS, TILE, Location, Pair, RunLock, StoreMismatchError, read_facts
 
 PANEL = 4
 PANELS_AHEAD = 2  # on the cluster at a time, about: those that come next can begin when the first is not finished yet
@@ -175,16 +172,16 @@ def cholesky(
     if not isinstance(matrix, Gram):
         raise ValueError(f"matrix must be what wt.distributed.gram returned; got {type(matrix).__name__}.")
     noise = _checked_noise(noise, matrix.tiles.n)
-    place = Place.of(store, storage_options)
-    manifest = place.beside(".tiles")
-    lock = RunLock(manifest, place.location)
+    location = Location.of(store, storage_options)
+    manifest = location.beside(".tiles")
+    lock = RunLock(manifest, location.address)
     lock.acquire()
     try:
         scale = _mean_diagonal(matrix, client) + float(np.mean(noise))
         for relative in JITTERS:
             if not restart and _was_too_small(relative * scale, manifest):
                 continue
-            tiles = FactorTiles(matrix.tiles, place, manifest, PANEL, relative * scale)
+            tiles = FactorTiles(matrix.tiles, location, manifest, PANEL, relative * scale)
             try:
                 return _factor(tiles, client, noise, lock, restart=restart, progress=progress, retries=retries)
             except NotPositiveDefiniteError:
@@ -192,10 +189,10 @@ def cholesky(
     finally:
         lock.release()
     raise np.linalg.LinAlgError(
-        f"The {matrix.tiles.n} x {matrix.tiles.n} covariance matrix in {matrix.tiles.place.location!r} is not positive "
-        f"definite, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) did not help. Use more observation "
-        f"noise, drop repeated rows, or, with a kernel of your own, check that it is symmetric and positive "
-        f"semi-definite."
+        f"The {matrix.tiles.n} x {matrix.tiles.n} covariance matrix in {matrix.tiles.location.address!r} is not "
+        f"positive definite, and adding {JITTERS[-1]:g} of its mean diagonal ({scale:.3g}) did not help. Use more "
+        f"observation noise, drop repeated rows, or, with a kernel of your own, check that it is symmetric and "
+        f"positive semi-definite."
     )
 
 
@@ -268,12 +265,12 @@ def _open(tiles: FactorTiles, client: Any, noise: np.ndarray, *, restart: bool) 
         "block": tiles.source.block,
         "panel": tiles.panel,
     }
-    before = read_facts(tiles.manifest)
+    before = None if restart else read_facts(tiles.manifest, "jitter", "attempt")
     opened_factors.cache_clear()
-    if before is not None and not restart:
+    if before is not None:
         for name, value in facts.items():
             if before.get(name) != value:
-                raise StoreMismatchError(tiles.place.location, name, before.get(name), value)
+                raise StoreMismatchError(tiles.location.address, name, before.get(name), value)
         entries = tiles.entries() if before["jitter"] == tiles.jitter else {}
         entries = {pair: entry for pair, entry in entries.items() if entry["attempt"] == before["attempt"]}
         if entries and _are_whole(tiles, client, entries):
@@ -281,26 +278,26 @@ def _open(tiles: FactorTiles, client: Any, noise: np.ndarray, *, restart: bool) 
                 dataclasses.replace(tiles, attempt=before["attempt"]),
                 {pair: entry["version"] for pair, entry in entries.items()},
             )
-    elif before is None and not restart and tiles.place.exists():
+    elif not restart and tiles.location.exists():
         raise FileExistsError(
-            f"store: {tiles.place.location!r} is there already, and nothing says what it is of; remove it, use another "
-            f"store, or restart=True to discard it."
+            f"store: {tiles.location.address!r} is there already, and nothing says what it is of; remove it, use "
+            f"another store, or restart=True to discard it."
         )
     tiles = dataclasses.replace(tiles, attempt=uuid.uuid4().hex)
     # first of all: tasks of an earlier attempt look at it before they write, and entries of theirs do not count
     tiles.manifest.write(FACTS, json.dumps({**facts, "jitter": tiles.jitter, "attempt": tiles.attempt}).encode())
-    for pair in tiles.entries():
-        tiles.manifest.inside(f"tile-{pair[0]}-{pair[1]}").remove()
+    for name in tiles.manifest.read_all(TILE):
+        tiles.manifest.inside(name).remove()
     for matrix in (tiles.lower, tiles.work(0), tiles.work(1)):
-        matrix.place.remove()
+        matrix.location.remove()
         matrix.create(tiles.source.block, {})
     client.run(opened_factors.cache_clear)
     return tiles, {}
 
 
-def _was_too_small(jitter: float, manifest: Place) -> bool:
+def _was_too_small(jitter: float, manifest: Location) -> bool:
     """Whether an earlier run has come to a larger one."""
-    facts = read_facts(manifest)
+    facts = read_facts(manifest, "jitter", "attempt")
     return facts is not None and facts["jitter"] > jitter
 
 

@@ -17,10 +17,8 @@ import numpy as np
 import scipy.linalg
 
 from widetail.distributed._allocator import reuse_freed_memory
-from widetail.distributed._matrices import ZarrMatrix
-from widetail.distributed._places import Place
-from widetail.distributed._store import TILE, Pair, Tiles, checksum, read_facts
 from widetail.distributed._work import peak_memory
+from widetail.stores import Location, Pair, Tiles, ZarrMatrix, checksum, entry_name, read_entries, read_facts
 
 _gemm, _syrk = scipy.linalg.get_blas_funcs(("gemm", "syrk"), dtype=np.float64)
 (_potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=np.float64)
@@ -37,7 +35,7 @@ class FactorTiles:
 
     Attributes:
         source: the matrix that is factored.
-        place: the factor.
+        location: of the factor.
         manifest: the folder of versions and checksums.
         panel: tiles in the width of a panel.
         jitter: added to the diagonal.
@@ -46,8 +44,8 @@ class FactorTiles:
     """
 
     source: Tiles
-    place: Place
-    manifest: Place
+    location: Location
+    manifest: Location
     panel: int
     jitter: float
     attempt: str = ""
@@ -55,12 +53,12 @@ class FactorTiles:
     @property
     def lower(self) -> ZarrMatrix:
         """The factor, opened once in every process."""
-        return _opened(self.place.location, json.dumps(self.place.options), self.source.n, 0.0)
+        return _opened(self.location.address, json.dumps(self.location.options), self.source.n, 0.0)
 
     def work(self, version: int) -> ZarrMatrix:
         """The array that holds tiles of a version."""
-        place = self.manifest.inside(f"work-{version % 2}.zarr")
-        return _opened(place.location, json.dumps(place.options), self.source.n, float("nan"))
+        location = self.manifest.inside(f"work-{version % 2}.zarr")
+        return _opened(location.address, json.dumps(location.options), self.source.n, float("nan"))
 
     def load(self, i: int, j: int, version: int, noise: np.ndarray | None) -> np.ndarray:
         """A tile from which the first `version` panels have been subtracted."""
@@ -78,32 +76,37 @@ class FactorTiles:
 
     def version(self, i: int, j: int) -> int:
         """What the manifest says: 0 for a tile that was not touched yet."""
-        data = self.manifest.read(f"{TILE}{i}-{j}")
-        entry: dict[str, Any] = json.loads(data) if data else {}
-        return int(entry["version"]) if entry.get("attempt") == self.attempt else 0
+        entry = _read_entry(self.manifest.read(entry_name(i, j)))
+        return entry["version"] if entry["attempt"] == self.attempt else 0
 
     def save(self, i: int, j: int, version: int, values: np.ndarray) -> None:
         """Write a tile, and then its entry."""
-        facts = read_facts(self.manifest)
+        facts = read_facts(self.manifest, "attempt")
         if facts is None or facts["attempt"] != self.attempt:
-            raise RuntimeError(f"the factor {self.place.location!r} was begun anew by another attempt.")
+            raise RuntimeError(f"the factor {self.location.address!r} was begun anew by another attempt.")
         matrix = self.lower if version == FINAL else self.work(version)
         matrix.write(self.source.rows(i), self.source.rows(j), values)
         entry = {"version": version, "crc32": checksum(values), "attempt": self.attempt}
-        self.manifest.write(f"{TILE}{i}-{j}", json.dumps(entry).encode(), durable=False)
+        self.manifest.write(entry_name(i, j), json.dumps(entry).encode(), durable=False)
 
     def entries(self) -> dict[Pair, dict[str, Any]]:
         """The whole manifest, whatever attempt it is of."""
-        found = {}
-        for name, data in self.manifest.read_all(TILE).items():
-            i, j = name.removeprefix(TILE).split("-")
-            found[int(i), int(j)] = json.loads(data) if data else {"version": FINAL, "crc32": -1, "attempt": None}
-        return found
+        entries = read_entries(self.manifest, self.source.blocks)
+        return {pair: _read_entry(data) for pair, data in entries.items()}
+
+
+def _read_entry(data: bytes | None) -> dict[str, Any]:
+    """The entry of a tile; that of no attempt where there is none, or where it is damaged."""
+    try:
+        entry = json.loads(data or b"")
+        return {"version": int(entry["version"]), "crc32": entry["crc32"], "attempt": entry["attempt"]}
+    except (ValueError, KeyError, TypeError):
+        return {"version": FINAL, "crc32": -1, "attempt": None}
 
 
 @functools.lru_cache(maxsize=16)
 def _opened(location: str, options: str, n: int, fill: float) -> ZarrMatrix:
-    return ZarrMatrix(Place(location, json.loads(options)), n, np.dtype(np.float64), fill)
+    return ZarrMatrix(Location(location, json.loads(options)), n, np.dtype(np.float64), fill)
 
 
 def update_tile(tiles: FactorTiles, i: int, j: int, step: int, noise: np.ndarray | None, *done: Any) -> int:

@@ -1,7 +1,6 @@
 """Kernel matrices computed by a cluster, tile by tile, into a Zarr array."""
 
 import dataclasses
-import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,11 +8,9 @@ import numpy as np
 
 from widetail.distributed._cluster import Scattered, announce, check_client, run_tasks
 from widetail.distributed._errors import PoisonedTileError
-from widetail.distributed._places import Place
-from widetail.distributed._store import Pair, Tiles, TileStore
 from widetail.distributed._work import MOST_REPORTED, KernelJob, TileReport, check_tile, fill_tile
-from widetail.files import fingerprint
 from widetail.progress import Progress
+from widetail.stores import Location, Pair, Tiles, TileStore
 
 ROWS_PER_TILE = 2000
 TILES_IN_MEMORY = 16  # what a worker may need at most, with room for Python, JAX and its own libraries
@@ -46,9 +43,7 @@ class Gram:
         """The matrix as a read-only Zarr array."""
         import zarr
 
-        return zarr.open_array(
-            store=self.tiles.place.location, mode="r", storage_options=self.tiles.place.options or None
-        )
+        return zarr.open_array(store=self.tiles.location.zarr_store(read_only=True), mode="r")
 
     def dask(self) -> Any:
         """The matrix as a Dask array with one chunk per tile."""
@@ -72,14 +67,14 @@ def gram(
     restart: bool = False,
     progress: Progress = True,
     storage_options: dict[str, Any] | None = None,
-    sharded: bool | None = None,
 ) -> Gram:
     """The kernel matrix of the rows of `x`, computed by the workers of a cluster and written by them into a Zarr array.
 
-    The upper triangle is computed, in tiles by the engine of one machine and with the same bits; both triangles are
-    written. Killed at any moment, client, scheduler or workers, the same call goes on where it stopped: finished tiles
-    are compared with their checksums, and computed again where they differ. A store that was begun with another
-    network, other data or another dtype is refused, and so is a second run on a store that one is writing to.
+    The upper triangle is computed, in tiles by the engine of one machine and with the same bits (but for the last
+    digits where a worker has several devices, which share the rows of a tile); both triangles are written. Killed at
+    any moment, client, scheduler or workers, the same call goes on where it stopped: finished tiles are compared with
+    their checksums, and computed again where they differ. A store that was begun with another network, other data or
+    another dtype is refused, and so is a second run on a store that one is writing to.
 
     Args:
         kernel: a network of `widetail.nn`, a program, a kernel of `widetail.kernels`, or a function `k(x1, x2)`.
@@ -95,11 +90,10 @@ def gram(
         progress: True for the dashboard's address and a bar (or lines, where there is no terminal) on standard error;
             False, or a function of (tiles done, tiles in all).
         storage_options: arguments of the fsspec file system, for URLs.
-        sharded: whether the devices of a worker share the rows of a tile, by `jax.shard_map`; by default where a worker
-            has several. The last digits may then differ from those of one machine.
 
     Raises:
         StoreMismatchError: the store is of something else.
+        StoreDamagedError: what is in the store is not what was written.
         StoreBusyError: another run is writing to it.
         PoisonedTileError: a tile has NaN or infinite entries; the message names the rows.
         ClusterError: the scheduler is gone, a disk is full, or a tile killed every worker that tried it.
@@ -110,9 +104,11 @@ def gram(
         >>> K.array[0].round(3)
         array([1.   , 0.368, 0.368])
     """
+    from widetail.kernels import matrix_facts, matrix_notes
+
     check_client(client)
     kernel, x, rows_per_tile = checked(kernel, x, get)
-    job = KernelJob.of(kernel, get, rows_per_tile, sharded)
+    job = KernelJob.of(kernel, get, rows_per_tile)
     if block is None:
         block = min(default_block(len(x), rows_per_tile), _most_rows(client))
     block = _checked_block(block, len(x))
@@ -121,24 +117,47 @@ def gram(
         len(x),
         block,
         x.dtype if rows_per_tile else np.float64,
-        facts_of(kernel, x, get, rows_per_tile),
+        matrix_facts(kernel, x, get, rows_per_tile),
         restart=restart,
         options=storage_options,
-        attributes={"kernel": _written(kernel), "get": get},
+        attributes=matrix_notes(kernel, get),
     )
-    if holder.final.location.endswith(".npy"):
-        raise ValueError(f"store must be a Zarr array, such as 'K.zarr'; got {holder.final.location!r}.")
+    if holder.final.address.endswith(".npy"):
+        raise ValueError(f"store must be a Zarr array, such as 'K.zarr'; got {holder.final.address!r}.")
     with holder:
-        return fill_on_cluster(holder, job, x, client, retries=retries, progress=progress)
+        return _fill(holder, job, x, client, retries=retries, progress=progress)
 
 
 def fill_on_cluster(
-    holder: TileStore, job: KernelJob, x: np.ndarray, client: Any, *, retries: int, progress: Progress
-) -> Gram:
+    store: TileStore,
+    kernel: Any,
+    x: np.ndarray,
+    get: str,
+    rows_per_tile: int,
+    client: Any,
+    *,
+    progress: Progress = True,
+) -> int:
+    """Have the workers of a cluster compute the tiles that an open store misses; how many they were.
+
+    Args:
+        store: open, of the kernel matrix of the rows of `x`.
+        kernel: a network, program or kernel.
+        x: inputs, rows first.
+        get: "nngp" or "ntk".
+        rows_per_tile: of the engine, by which the facts of the store know the matrix.
+        client: a `dask.distributed.Client`.
+        progress: as in `gram`.
+    """
+    job = KernelJob.of(kernel, get, rows_per_tile)
+    return _fill(store, job, x, client, retries=2, progress=progress).computed
+
+
+def _fill(holder: TileStore, job: KernelJob, x: np.ndarray, client: Any, *, retries: int, progress: Progress) -> Gram:
     """Check what is finished, and have the rest computed."""
     tiles = holder.tiles
     report = announce(client, progress, "kernel")
-    _check_shared(client, tiles.place)
+    _check_shared(client, tiles.location)
     if holder.done:
         _check_finished(holder, client, report)
     blocks = Scattered(client, lambda index: x[tiles.rows(index)])
@@ -172,13 +191,13 @@ def _check_finished(holder: TileStore, client: Any, report: Any) -> None:
     holder.keep_whole(run_tasks(client, submit, list(done), lambda: None, "checksums"), report)
 
 
-def _check_shared(client: Any, place: Place) -> None:
+def _check_shared(client: Any, location: Location) -> None:
     """Whether workers see the store: one that is on the client's own disk cannot be written to from elsewhere."""
-    blind = [worker for worker, sees in client.run(place.exists).items() if not sees]
+    blind = [worker for worker, sees in client.run(location.exists).items() if not sees]
     if blind:
         raise ValueError(
-            f"store: {place.location!r} is not visible from {len(blind)} workers, such as {blind[0]}; use a folder on "
-            f"a file system that they share with this process, or a URL such as s3://bucket/K.zarr."
+            f"store: {location.address!r} is not visible from {len(blind)} workers, such as {blind[0]}; use a folder "
+            f"on a file system that they share with this process, or a URL such as s3://bucket/K.zarr."
         )
 
 
@@ -202,9 +221,7 @@ def _poisoned_error(outcome: TileReport, tiles: Tiles) -> PoisonedTileError:
 
 def checked(kernel: Any, x: Any, get: str) -> tuple[Any, np.ndarray, int | None]:
     """The kernel, the inputs as NumPy, and the rows of the engine's tiles (None for a function of the user's own)."""
-    from widetail.kernels import Kernel
-    from widetail.kernels._inputs import check_get, check_inputs
-    from widetail.kernels._tiles import tile_rows
+    from widetail.kernels import Kernel, check_get, check_inputs, tile_rows
     from widetail.process import as_kernel
 
     if get not in ("nngp", "ntk"):
@@ -219,23 +236,6 @@ def checked(kernel: Any, x: Any, get: str) -> tuple[Any, np.ndarray, int | None]
         kernel.kernel(x[:1], get=get)  # warns here of the error of its integrals; warnings of workers are not seen
     x = np.asarray(x)
     return kernel, x, tile_rows(kernel.numbers_per_pair(x.shape[1:]), len(x))
-
-
-def facts_of(kernel: Any, x: np.ndarray, get: str, rows_per_tile: int | None) -> dict[str, Any]:
-    """What the numbers of a kernel matrix depend on."""
-    return {
-        "dtype": str(x.dtype),
-        "data": fingerprint(x),
-        "get": get,
-        "kernel": _written(kernel),
-        "network": fingerprint(kernel),
-        "engine tile": rows_per_tile,
-    }
-
-
-def _written(kernel: Any) -> str:
-    """How a kernel is written, without the addresses that functions have in one process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(kernel))
 
 
 def default_block(n: int, rows_per_tile: int | None) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from widetail.distributed._places import Place
+from widetail.stores import Location
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,35 +13,34 @@ class StoredInputs:
     """Rows of inputs in a Zarr array.
 
     Attributes:
-        place: the array.
+        location: of the array.
         rows: how many there are.
     """
 
-    place: Place
+    location: Location
     rows: int
 
     @classmethod
-    def write(cls, place: Place, x: np.ndarray, block: int) -> "StoredInputs":
+    def write(cls, location: Location, x: np.ndarray, block: int) -> "StoredInputs":
         """Write inputs in chunks of `block` rows."""
         import zarr
 
-        place.remove()
+        location.remove()
         array = zarr.create_array(
-            store=place.location,
+            store=location.zarr_store(),
             shape=x.shape,
             chunks=(block, *x.shape[1:]),
             dtype=x.dtype,
-            storage_options=place.options or None,
         )
         array[:] = x
-        return cls(place, len(x))
+        return cls(location, len(x))
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        array: Any = _open(self.place)
+        array: Any = _open(self.location)
         return np.asarray(array[rows])
 
 
-def _open(place: Place) -> Any:
+def _open(location: Location) -> Any:
     import zarr
 
-    return zarr.open_array(store=place.location, mode="r", storage_options=place.options or None)
+    return zarr.open_array(store=location.zarr_store(read_only=True), mode="r")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widetail.distributed._allocator import reuse_freed_memory
-from widetail.distributed._store import Tiles
 from widetail.files import fingerprint
+from widetail.stores import Tiles
 
 THREADS_PER_TASK = 2  # one computes while the other waits, as in the engine of one machine
 MOST_REPORTED = 10
@@ -31,7 +31,6 @@ class KernelJob:
         get: "nngp" or "ntk".
         rows_per_tile: of the engine, as it would choose them for the whole matrix; None to let it choose.
         is_function: whether it is a function of the user's own, which knows no tiles.
-        sharded: whether the devices of a worker share a tile; None where it has several.
     """
 
     pickled: bytes
@@ -39,30 +38,27 @@ class KernelJob:
     get: str
     rows_per_tile: int | None
     is_function: bool = False
-    sharded: bool | None = None
 
     @classmethod
-    def of(cls, kernel: Any, get: str, rows_per_tile: int | None, sharded: bool | None = None) -> "KernelJob":
+    def of(cls, kernel: Any, get: str, rows_per_tile: int | None) -> "KernelJob":
         """Pack a kernel; `rows_per_tile` is None for a function of the user's own."""
         import cloudpickle
 
         packed = cloudpickle.dumps(kernel)
-        return cls(packed, fingerprint(kernel), get, rows_per_tile, rows_per_tile is None, sharded)
+        return cls(packed, fingerprint(kernel), get, rows_per_tile, rows_per_tile is None)
 
-    def values(self, x1: np.ndarray, x2: np.ndarray | None, threads: int | None = THREADS_PER_TASK) -> np.ndarray:
+    def values(self, x1: np.ndarray, x2: np.ndarray | None) -> np.ndarray:
         """The kernel between rows; None for `x1` with itself."""
         reuse_freed_memory()
         kernel = _unpacked(self.pickled)
         if self.is_function:
             return np.asarray(kernel.kernel(x1, x2, get=self.get).nngp)
-        if self.sharded is not False:
-            from widetail.distributed._sharded import device_count
+        from widetail.distributed._sharded import device_count
+        from widetail.kernels import evaluate
 
-            if self.sharded or device_count() > 1:
-                return _sharded(self.pickled, self.get)(x1, x2)
-        from widetail.kernels._engine import evaluate
-
-        values = evaluate(kernel, x1, x2, self.get, rows_per_tile=self.rows_per_tile, threads=threads)  # type: ignore[arg-type]
+        if device_count() > 1:
+            return _sharded(self.pickled, self.get)(x1, x2)
+        values = evaluate(kernel, x1, x2, self.get, rows_per_tile=self.rows_per_tile, threads=THREADS_PER_TASK)  # type: ignore[arg-type]
         return np.asarray(values.ntk if self.get == "ntk" else values.nngp)
 
 

@@ -17,11 +17,9 @@ from widetail.checks import check_targets, like_targets, two_dimensional
 from widetail.distributed._cluster import check_client
 from widetail.distributed._conjugate import ConjugateGradients, conjugate_gradients
 from widetail.distributed._crosses import Crosses
-from widetail.distributed._errors import StoreMismatchError
 from widetail.distributed._factor import BlockCholesky, cholesky
 from widetail.distributed._gram import checked, gram
 from widetail.distributed._inputs import StoredInputs
-from widetail.distributed._places import Place
 from widetail.distributed._work import KernelJob
 from widetail.mixing import scale_posterior
 from widetail.predictive import Predictive, from_scale
@@ -38,6 +36,7 @@ from widetail.process import (
     register_cluster,
     scale_likelihood,
 )
+from widetail.stores import Location, StoreMismatchError
 
 Solver = ConjugateGradients | None
 
@@ -60,7 +59,7 @@ def condition_on_cluster(
     if not (solver is None or isinstance(solver, ConjugateGradients)):
         raise ValueError(f"solver must be None or wt.distributed.ConjugateGradients(...); got {solver!r}.")
     folder = _folder(store)
-    matrix = gram(kernel, x, client, folder.inside("K.zarr").location)
+    matrix = gram(kernel, x, client, folder.inside("K.zarr").address)
     if kind is IndependentPosterior:
         if solver is not None:
             raise ValueError("solver: with IndependentNoise there is only the eigendecomposition, by this process.")
@@ -70,7 +69,7 @@ def condition_on_cluster(
     inputs = StoredInputs.write(folder.inside("x.zarr"), x, matrix.tiles.block)
     on_diagonal = noise * rows.factors
     if solver is None:
-        factor = _factored(matrix, client, folder.inside("L.zarr").location, on_diagonal)
+        factor = _factored(matrix, client, folder.inside("L.zarr").address, on_diagonal)
         crosses_factor = factor.tiles
     else:
         factor = conjugate_gradients(matrix, client, noise=on_diagonal, settings=solver)
@@ -85,12 +84,12 @@ def condition_on_cluster(
         kernel, prior, noise, inference, x, y, rows, factor, weights, likelihood, scale, evidence, crosses, solver
     )
     if store is None:
-        weakref.finalize(posterior, shutil.rmtree, folder.location, ignore_errors=True)
+        weakref.finalize(posterior, shutil.rmtree, folder.address, ignore_errors=True)
     return posterior
 
 
-def _folder(store: str | Path | None) -> Place:
-    return Place.of(tempfile.mkdtemp(prefix="widetail-") if store is None else store)
+def _folder(store: str | Path | None) -> Location:
+    return Location.of(tempfile.mkdtemp(prefix="widetail-") if store is None else store)
 
 
 def _factored(matrix: Any, client: Any, location: str, noise: np.ndarray) -> BlockCholesky:

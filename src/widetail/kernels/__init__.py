@@ -9,6 +9,8 @@ from widetail.kernels._composite import Sum as Sum
 from widetail.kernels._cost import Cost as Cost
 from widetail.kernels._distances import squared_distances as squared_distances
 from widetail.kernels._engine import evaluate as evaluate
+from widetail.kernels._facts import matrix_facts as matrix_facts
+from widetail.kernels._facts import matrix_notes as matrix_notes
 from widetail.kernels._inputs import check_get as check_get
 from widetail.kernels._inputs import check_inputs as check_inputs
 from widetail.kernels._linear import Linear as Linear

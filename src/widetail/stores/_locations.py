@@ -1,4 +1,8 @@
-"""Folders on a local or shared disk, and behind the URLs that fsspec knows (s3://, gs://, ...)."""
+"""Folders on a local or shared disk, and behind the URLs that fsspec knows (s3://, gs://, ...).
+
+Paths do not go through fsspec: its local files can be seen half written and are not waited for until they are on the
+disk, and `widetail kernel` writes NumPy's format where fsspec is not installed.
+"""
 
 import dataclasses
 import os
@@ -11,19 +15,19 @@ from widetail.files import write_whole
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Location:
     """A path or URL; what is written to it is whole or not there.
 
     Attributes:
-        location: a local path, or a URL with a scheme.
+        address: a local path, or a URL with a scheme.
         options: arguments of the fsspec file system (credentials, endpoints), for URLs.
     """
 
-    location: str
+    address: str
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, location: str | Path, options: dict[str, Any] | None = None) -> "Place":
+    def of(cls, location: str | Path, options: dict[str, Any] | None = None) -> "Location":
         """A local path is made absolute: workers have working directories of their own."""
         if not isinstance(location, (str, Path)):
             raise ValueError(f"store must be a path or a URL; got {location!r}.")
@@ -36,20 +40,20 @@ class Place:
     @property
     def is_remote(self) -> bool:
         """Whether it is behind a URL."""
-        return "://" in self.location
+        return "://" in self.address
 
     @property
     def path(self) -> Path:
         """The local path."""
-        return Path(self.location)
+        return Path(self.address)
 
-    def beside(self, suffix: str) -> "Place":
+    def beside(self, suffix: str) -> "Location":
         """The neighbour whose name has `suffix` behind it."""
-        return Place(self.location + suffix, self.options)
+        return Location(self.address + suffix, self.options)
 
-    def inside(self, name: str) -> "Place":
+    def inside(self, name: str) -> "Location":
         """What is called `name` in this folder."""
-        return Place(posixpath.join(self.location, name) if self.is_remote else str(self.path / name), self.options)
+        return Location(posixpath.join(self.address, name) if self.is_remote else str(self.path / name), self.options)
 
     def exists(self) -> bool:
         """Whether there is a file or folder."""
@@ -94,6 +98,17 @@ class Place:
         found = {name: self.read(name) for name in names if name.startswith(prefix)}
         return {name: data for name, data in found.items() if data is not None}
 
+    def zarr_store(self, *, read_only: bool = False) -> Any:
+        """What Zarr opens: the path, or a store made of the URL and its options.
+
+        Zarr itself takes some URLs (file://) for paths, and then refuses the options.
+        """
+        if not self.is_remote:
+            return self.address
+        import zarr.storage
+
+        return zarr.storage.FsspecStore.from_url(self.address, storage_options=self.options, read_only=read_only)
+
     def remove(self) -> None:
         """Remove the file or folder, if it is there."""
         if self.is_remote:
@@ -108,4 +123,4 @@ class Place:
     def _system(self) -> tuple[Any, str]:
         import fsspec
 
-        return fsspec.url_to_fs(self.location, **self.options)
+        return fsspec.url_to_fs(self.address, **self.options)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from widetail.distributed._errors import StoreMismatchError
-from widetail.distributed._lock import RunLock
-from widetail.distributed._matrices import NpyMatrix, ZarrMatrix, open_matrix
-from widetail.distributed._places import Place
+from widetail.stores._errors import StoreDamagedError, StoreMismatchError
+from widetail.stores._locations import Location
+from widetail.stores._lock import RunLock
+from widetail.stores._matrices import StoredMatrix, open_matrix
 
 FACTS = "facts.json"
 TILE = "tile-"
@@ -34,7 +34,7 @@ class Tiles:
     the checksums, follows when both are there.
 
     Attributes:
-        place: the matrix.
+        location: of the matrix.
         manifest: the folder of the manifest.
         n: rows and columns.
         block: rows of a tile.
@@ -42,8 +42,8 @@ class Tiles:
         run: identifies what the tiles are of; nothing is written into a manifest of anything else.
     """
 
-    place: Place
-    manifest: Place
+    location: Location
+    manifest: Location
     n: int
     block: int
     dtype: str
@@ -68,9 +68,9 @@ class Tiles:
         return slice(index * self.block, min((index + 1) * self.block, self.n))
 
     @property
-    def matrix(self) -> NpyMatrix | ZarrMatrix:
+    def matrix(self) -> StoredMatrix:
         """The matrix, opened once in every process."""
-        return _opened(self.place.location, json.dumps(self.place.options), self.n, self.dtype, self.run)
+        return _opened(self.location.address, json.dumps(self.location.options), self.n, self.dtype, self.run)
 
     def write(self, i: int, j: int, values: np.ndarray) -> None:
         """Write a tile, its mirror image, and then its entry."""
@@ -83,7 +83,7 @@ class Tiles:
             self.matrix.write(there, here, mirrored)
             sums.append(checksum(mirrored))
         # not durable: after a power cut the checksum of an entry without its tile would not fit
-        self.manifest.write(_entry(i, j), json.dumps({"crc32": sums}).encode(), durable=False)
+        self.manifest.write(entry_name(i, j), json.dumps({"crc32": sums}).encode(), durable=False)
 
     def read(self, i: int, j: int) -> np.ndarray:
         """Any tile, of either triangle."""
@@ -100,25 +100,38 @@ class Tiles:
     def finished(self) -> dict[Pair, list[int]]:
         """The finished tiles and their checksums."""
         done = {}
-        for name, data in self.manifest.read_all(TILE).items():
-            i, j = name.removeprefix(TILE).split("-")
+        for (i, j), data in read_entries(self.manifest, self.blocks).items():
+            if i > j:
+                raise StoreDamagedError(self.location.address, f"{entry_name(i, j)!r} is not of the upper triangle")
             try:
-                done[int(i), int(j)] = json.loads(data)["crc32"]
-            except ValueError:  # cut off with the power
+                done[i, j] = list(json.loads(data)["crc32"])
+            except (ValueError, KeyError, TypeError):  # cut off with the power, or otherwise damaged
                 continue
         return done
 
     def forget(self, i: int, j: int) -> None:
         """Take a tile out of the manifest, so that it is computed again."""
-        self.manifest.inside(_entry(i, j)).remove()
+        self.manifest.inside(entry_name(i, j)).remove()
 
     def _check_run(self) -> None:
-        facts = read_facts(self.manifest)
-        if facts is None or facts.get("run") != self.run:
-            raise RuntimeError(f"the store {self.place.location!r} is not there, or was begun anew by another run.")
+        facts = read_facts(self.manifest, "run")
+        if facts is None or facts["run"] != self.run:
+            raise RuntimeError(f"the store {self.location.address!r} is not there, or was begun anew by another run.")
 
 
-def _entry(i: int, j: int) -> str:
+def read_entries(manifest: Location, blocks: int) -> dict[Pair, bytes]:
+    """What a manifest holds of every tile; a StoreDamagedError for tiles that the matrix does not have."""
+    entries = {}
+    for name, data in manifest.read_all(TILE).items():
+        i, _, j = name.removeprefix(TILE).partition("-")
+        if not (i.isdecimal() and j.isdecimal() and int(i) < blocks and int(j) < blocks):
+            raise StoreDamagedError(manifest.address, f"{name!r} is none of its {blocks} x {blocks} tiles")
+        entries[int(i), int(j)] = data
+    return entries
+
+
+def entry_name(i: int, j: int) -> str:
+    """The file of a tile in a manifest."""
     return f"{TILE}{i}-{j}"
 
 
@@ -132,15 +145,27 @@ def _transposed(values: np.ndarray, side: int = 200) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=16)
-def _opened(location: str, options: str, n: int, dtype: str, run: str) -> NpyMatrix | ZarrMatrix:
+def _opened(location: str, options: str, n: int, dtype: str, run: str) -> StoredMatrix:
     # `run` is part of the key: a store that was begun anew may have other blocks
-    return open_matrix(Place(location, json.loads(options)), n, np.dtype(dtype))
+    return open_matrix(Location(location, json.loads(options)), n, np.dtype(dtype))
 
 
-def read_facts(manifest: Place) -> dict[str, Any] | None:
-    """What a manifest says its matrix is of; None where there is no manifest."""
+def read_facts(manifest: Location, *needed: str) -> dict[str, Any] | None:
+    """What a manifest says its matrix is of; None where there is no manifest.
+
+    A StoreDamagedError where it does not say everything that is needed.
+    """
     data = manifest.read(FACTS)
-    return None if data is None else json.loads(data)
+    if data is None:
+        return None
+    try:
+        facts = json.loads(data)
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict) or not facts.keys() >= set(needed):
+        named = f" with {', '.join(needed)}" if needed else ""
+        raise StoreDamagedError(manifest.address, f"{FACTS} must be a JSON object{named}; it begins {data[:40]!r}")
+    return facts
 
 
 class TileStore:
@@ -174,15 +199,15 @@ class TileStore:
         options: dict[str, Any] | None = None,
         attributes: dict[str, Any] | None = None,
     ):
-        self.final = Place.of(location, options)
+        self.final = Location.of(location, options)
         if staged and self.final.is_remote:
-            raise ValueError(f"store: only a local file can be renamed at the end; got {self.final.location!r}.")
-        place = self.final.beside(f".partial{self.final.path.suffix}") if staged else self.final
+            raise ValueError(f"store: only a local file can be renamed at the end; got {self.final.address!r}.")
+        unfinished = self.final.beside(f".partial{self.final.path.suffix}") if staged else self.final
         self.facts = {**facts, "rows": n, "block": block, "dtype": str(np.dtype(dtype))}
         run = f"{zlib.crc32(json.dumps(self.facts, sort_keys=True).encode()):08x}"
-        self.tiles = Tiles(place, self.final.beside(".tiles"), n, block, str(np.dtype(dtype)), run)
+        self.tiles = Tiles(unfinished, self.final.beside(".tiles"), n, block, str(np.dtype(dtype)), run)
         self.restart, self.staged, self.attributes = restart, staged, attributes or {}
-        self.lock = RunLock(self.tiles.manifest, self.final.location)
+        self.lock = RunLock(self.tiles.manifest, self.final.address)
         self.done: dict[Pair, list[int]] = {}
 
     def __enter__(self) -> "TileStore":
@@ -238,15 +263,15 @@ class TileStore:
         """Give a staged matrix its name and remove the manifest."""
         assert not self.missing
         if self.staged:
-            os.replace(self.tiles.place.path, self.final.path)
+            os.replace(self.tiles.location.path, self.final.path)
             self.tiles.manifest.remove()
 
     def _open(self) -> None:
-        facts = read_facts(self.tiles.manifest)
-        if facts is None or self.restart:
-            if not self.restart and self.tiles.place.exists():
+        facts = None if self.restart else read_facts(self.tiles.manifest, "run")
+        if facts is None:
+            if not self.restart and self.tiles.location.exists():
                 raise FileExistsError(
-                    f"store: {self.tiles.place.location!r} is there already, and nothing says what it is of; remove "
+                    f"store: {self.tiles.location.address!r} is there already, and nothing says what it is of; remove "
                     f"it, use another store, or restart=True to discard it."
                 )
             self._discard()
@@ -257,17 +282,17 @@ class TileStore:
         if not self.tiles.matrix.is_there():
             for pair in self.tiles.finished():
                 self.tiles.forget(*pair)
-            self.tiles.place.remove()
+            self.tiles.location.remove()
             self.tiles.matrix.create(self.tiles.block, self.attributes)
         self.done = self.tiles.finished()
 
     def _discard(self) -> None:
         """Remove the matrix and the manifest, but not the lock that is held."""
-        for pair in self.tiles.finished():
-            self.tiles.forget(*pair)
-        self.tiles.place.remove()
+        for name in self.tiles.manifest.read_all(TILE):
+            self.tiles.manifest.inside(name).remove()
+        self.tiles.location.remove()
 
     def _check_same(self, before: dict[str, Any]) -> None:
         for name, value in self.facts.items():
             if before.get(name) != value:
-                raise StoreMismatchError(self.final.location, name, before.get(name), value)
+                raise StoreMismatchError(self.final.address, name, before.get(name), value)

@@ -2,6 +2,7 @@
 
 On a local or shared disk the operating system holds the lock, and lets go of it when the process dies. Behind a URL
 there is no such thing: there a lease is renewed by a thread, and counts for nothing once it has not been for a while.
+The package `filelock` has no leases, does not say who holds a lock, and would have to be installed for this alone.
 """
 
 import json
@@ -10,10 +11,10 @@ import socket
 import threading
 import time
 import uuid
-from typing import IO
+from typing import IO, Any
 
-from widetail.distributed._errors import StoreBusyError
-from widetail.distributed._places import Place
+from widetail.stores._errors import StoreBusyError
+from widetail.stores._locations import Location
 
 try:
     import fcntl
@@ -33,7 +34,7 @@ class RunLock:
         name: of the store, for messages.
     """
 
-    def __init__(self, folder: Place, name: str):
+    def __init__(self, folder: Location, name: str):
         self.folder, self.name = folder, name
         self.owner = {"host": socket.gethostname(), "pid": os.getpid(), "id": uuid.uuid4().hex}
         self.file: IO[bytes] | None = None
@@ -74,7 +75,7 @@ class RunLock:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[union-attr]
             except OSError:
                 file.seek(0)
-                holder = file.read()
+                holder = self._holder(file.read())
                 file.close()
                 raise self._busy(holder) from None
             try:
@@ -90,14 +91,14 @@ class RunLock:
         self.file = file
 
     def _take_lease(self) -> None:
-        held = self.folder.read(LEASE)
-        if held and time.time() - json.loads(held)["time"] < STALE_SECONDS:
+        held = self._holder(self.folder.read(LEASE))
+        if time.time() - held.get("time", 0.0) < STALE_SECONDS:
             raise self._busy(held)
         self._renew()
         time.sleep(SETTLE_SECONDS)
-        held = self.folder.read(LEASE)
-        if held is None or json.loads(held)["id"] != self.owner["id"]:
-            raise self._busy(held or b"")
+        held = self._holder(self.folder.read(LEASE))
+        if held.get("id") != self.owner["id"]:
+            raise self._busy(held)
         self.thread = threading.Thread(target=self._keep_renewing, name="widetail-lease", daemon=True)
         self.thread.start()
 
@@ -106,18 +107,23 @@ class RunLock:
 
     def _keep_renewing(self) -> None:
         while not self.stopped.wait(RENEW_SECONDS):
-            held = self.folder.read(LEASE)
-            if held is None or json.loads(held)["id"] != self.owner["id"]:
+            if self._holder(self.folder.read(LEASE)).get("id") != self.owner["id"]:
                 self.lost = True
                 return
             self._renew()
 
-    def _busy(self, holder: bytes) -> StoreBusyError:
+    @staticmethod
+    def _holder(data: bytes | None) -> dict[str, Any]:
+        """What a lock or a lease says of its owner; nothing where there is none, or where it is damaged."""
         try:
-            facts = json.loads(holder)
-            who = f"process {facts['pid']} on {facts['host']}"
-        except (ValueError, KeyError):
-            who = "another run"
+            facts = json.loads(data or b"")
+        except ValueError:
+            return {}
+        is_lease = isinstance(facts, dict) and isinstance(facts.get("time", 0.0), (int, float))
+        return facts if is_lease else {}
+
+    def _busy(self, holder: dict[str, Any]) -> StoreBusyError:
+        who = f"process {holder['pid']} on {holder['host']}" if {"pid", "host"} <= holder.keys() else "another run"
         return StoreBusyError(
             f"store: {who} is writing to {self.name!r}. Wait for it, end it (what it finished is kept), or use "
             f"another store."

@@ -1,25 +1,64 @@
 """Square matrices on disk, in blocks: NumPy's format, or one Zarr chunk per block."""
 
+import abc
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from widetail.distributed._places import Place
 from widetail.files import whole_file
+from widetail.stores._errors import StoreDamagedError
+from widetail.stores._locations import Location
 
 SUFFIXES = (".npy", ".zarr")
 
 
-class NpyMatrix:
+class StoredMatrix(abc.ABC):
+    """A square matrix that is written and read block by block.
+
+    Args:
+        location: where it is.
+        n: rows and columns.
+        dtype: of the entries.
+    """
+
+    def __init__(self, location: Location, n: int, dtype: np.dtype):
+        self.location, self.n, self.dtype = location, n, dtype
+
+    @abc.abstractmethod
+    def create(self, block: int, attributes: dict[str, Any]) -> None:
+        """Make an empty matrix of blocks of `block` rows, with notes for those who read it."""
+
+    @abc.abstractmethod
+    def is_there(self) -> bool:
+        """Whether it has been made; a StoreDamagedError if something else is in its place."""
+
+    @abc.abstractmethod
+    def write(self, here: slice, there: slice, values: np.ndarray) -> None:
+        """Write the rows `here` of the columns `there`, which are one block."""
+
+    @abc.abstractmethod
+    def read(self, here: slice, there: slice) -> np.ndarray:
+        """The rows `here` of the columns `there`."""
+
+    def _check_kind(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        if shape != (self.n, self.n) or dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
+            raise StoreDamagedError(
+                self.location.address,
+                f"it holds {dtype} of shape {shape}, where {self.dtype} of shape {(self.n, self.n)} was begun",
+            )
+
+
+class NpyMatrix(StoredMatrix):
     """A square matrix in NumPy's format, written with seeks: a memory map would keep written pages in memory."""
 
-    def __init__(self, place: Place, n: int, dtype: np.dtype):
-        self.path, self.n, self.dtype = place.path, n, dtype.newbyteorder("<")
+    def __init__(self, location: Location, n: int, dtype: np.dtype):
+        super().__init__(location, n, dtype.newbyteorder("<"))
+        self.path = location.path
 
     def create(self, block: int, attributes: dict[str, Any]) -> None:
-        """Reserve the file; NumPy's format has no place for attributes."""
+        """Reserve the file; NumPy's format has no room for attributes."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("wb") as file:
             header = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.n, self.n)}
@@ -28,8 +67,17 @@ class NpyMatrix:
 
     def is_there(self) -> bool:
         """Whether the file has been reserved, at its full length."""
-        whole = self.n * self.n * self.dtype.itemsize
-        return self.path.is_file() and self.path.stat().st_size > whole
+        if not self.path.is_file():
+            return False
+        try:
+            with self.path.open("rb") as file:
+                np.lib.format.read_magic(file)
+                shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+                start = file.tell()
+        except ValueError as error:
+            raise StoreDamagedError(self.location.address, str(error)) from None
+        self._check_kind(shape, dtype)
+        return self.path.stat().st_size == start + self.n * self.n * self.dtype.itemsize
 
     def write(self, here: slice, there: slice, values: np.ndarray) -> None:
         """Rows `here` of the columns `there`; they are on the disk when this returns."""
@@ -48,14 +96,15 @@ class NpyMatrix:
         return np.array(np.load(self.path, mmap_mode="r")[here, there])
 
 
-class ZarrMatrix:
+class ZarrMatrix(StoredMatrix):
     """A square matrix in a Zarr array, one chunk per block; what was never written is NaN, or `fill`.
 
     Chunks are not compressed: the digits of a kernel look random, and compressing takes longer than computing them.
     """
 
-    def __init__(self, place: Place, n: int, dtype: np.dtype, fill: float = float("nan")):
-        self.place, self.n, self.dtype, self.fill = place, n, dtype, fill
+    def __init__(self, location: Location, n: int, dtype: np.dtype, fill: float = float("nan")):
+        super().__init__(location, n, dtype)
+        self.fill = fill
         self._array: Any = None
 
     def create(self, block: int, attributes: dict[str, Any]) -> None:
@@ -63,7 +112,7 @@ class ZarrMatrix:
         import zarr
 
         self._array = zarr.create_array(
-            store=self.place.location,
+            store=self.location.zarr_store(),
             shape=(self.n, self.n),
             chunks=(block, block),
             dtype=self.dtype,
@@ -73,15 +122,18 @@ class ZarrMatrix:
             serializer={"name": "bytes", "configuration": {"endian": "little"}},
             fill_value=self.fill,
             attributes=attributes,
-            storage_options=self.place.options or None,
         )
 
     def is_there(self) -> bool:
         """Whether the array can be opened."""
         try:
-            return self.array.shape == (self.n, self.n)
-        except (OSError, ValueError, KeyError):
+            shape, dtype = self.array.shape, self.array.dtype
+        except FileNotFoundError:
             return False
+        except Exception as error:  # Zarr has no error of its own for facts that are not what they should be
+            raise StoreDamagedError(self.location.address, f"Zarr cannot open it ({error})") from None
+        self._check_kind(shape, dtype)
+        return True
 
     @property
     def array(self) -> Any:
@@ -89,9 +141,7 @@ class ZarrMatrix:
         if self._array is None:
             import zarr
 
-            self._array = zarr.open_array(
-                store=self.place.location, mode="r+", storage_options=self.place.options or None
-            )
+            self._array = zarr.open_array(store=self.location.zarr_store(), mode="r+")
         return self._array
 
     def write(self, here: slice, there: slice, values: np.ndarray) -> None:
@@ -124,15 +174,15 @@ class ZarrMatrix:
 
         Zarr would copy every chunk twice, in threads of its own, and take several times as long to read it.
         """
-        if self.place.is_remote:
+        if self.location.is_remote:
             return None
         block = self.array.chunks[0]
         for part in (here, there):
             if part.start % block or part.stop != min(part.start + block, self.n):
                 return None
-        return self.place.path / "c" / str(here.start // block) / str(there.start // block)
+        return self.location.path / "c" / str(here.start // block) / str(there.start // block)
 
 
-def open_matrix(place: Place, n: int, dtype: np.dtype) -> NpyMatrix | ZarrMatrix:
-    """The matrix at a place whose name ends in `.npy`, or in anything else for Zarr."""
-    return NpyMatrix(place, n, dtype) if place.location.endswith(".npy") else ZarrMatrix(place, n, dtype)
+def open_matrix(location: Location, n: int, dtype: np.dtype) -> StoredMatrix:
+    """The matrix whose name ends in `.npy`, or in anything else for Zarr."""
+    return NpyMatrix(location, n, dtype) if location.address.endswith(".npy") else ZarrMatrix(location, n, dtype)
