@@ -53,6 +53,7 @@ lint: $(READY)  ## formatting, lint, types, order of the rooms
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+	$(BIN)/python tools/import_graph.py --check
 
 format: $(READY)  ## mend what ruff can mend
 	$(BIN)/ruff format .

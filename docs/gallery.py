@@ -12,7 +12,7 @@ from matplotlib import pyplot
 
 import widetail as wt
 from widetail import plots
-from widetail.plots._axes import BAND_GREY, COLOURS, LINE_STYLES, axes_or_new, label_axes
+from widetail.plots.axes import BAND_GREY, COLOURS, LINE_STYLES, axes_or_new, label_axes
 
 FOLDER = Path(__file__).parent / "pictures"
 NET = wt.nn.Sequential(wt.nn.Dense(weight_var=8.0, bias_var=1.0), wt.nn.Erf())

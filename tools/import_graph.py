@@ -3,7 +3,7 @@
     python tools/import_graph.py [--check] [folder of the package]
 
 Imports inside functions and those by `import_module("widetail...")` count like any other. `--check` prints only what
-is wrong, and ends with status 1 if there is a private import that is not excused below, or an excuse without one.
+is wrong, and ends with status 1 if there is a cycle, a private import that is not excused below, or a needless excuse.
 The order of the rooms is checked by import-linter (`[tool.importlinter]` in `pyproject.toml`).
 """
 
@@ -120,13 +120,13 @@ def main() -> int:
             print(f"{room} -> {', '.join(f'{target} {count}' for target, count in sorted(counts[room].items()))}")
         statements = len({(statement.module, statement.line) for statement, _ in private})
         print(f"\n{len(found)} imports between rooms, {statements} of them of private names.")
-        for circle in circles:
-            print(f"cycle: {', '.join(circle)}")
+    for circle in circles:
+        print(f"cycle: {', '.join(circle)}")
     for statement, target in unexcused:
         print(f"{statement.module}:{statement.line} imports {target}, which is private to another room")
     for module, target in sorted(needless):
         print(f"tools/import_graph.py excuses that {module} imports {target}, which it does not")
-    return int(arguments.check and bool(unexcused or needless))
+    return int(arguments.check and bool(circles or unexcused or needless))
 
 
 if __name__ == "__main__":

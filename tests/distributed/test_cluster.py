@@ -62,7 +62,7 @@ def test_the_bits_of_one_machine_read_by_plain_zarr(client, matrix, data, tmp_pa
         "import sys, numpy, zarr; k = zarr.open_array(sys.argv[1], mode='r'); numpy.save(sys.argv[2], k[:]);"
         "print(k.chunks, k.attrs['get'], 'widetail' in sys.modules)"
     )
-    command = [sys.executable, "-c", code, matrix.tiles.place.location, str(tmp_path / "k.npy")]
+    command = [sys.executable, "-c", code, matrix.tiles.location.address, str(tmp_path / "k.npy")]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout == "(32, 32) nngp False\n"
     stored = np.load(tmp_path / "k.npy")
@@ -73,7 +73,7 @@ def test_the_bits_of_one_machine_read_by_plain_zarr(client, matrix, data, tmp_pa
         here, there = matrix.tiles.rows(i), matrix.tiles.rows(j)
         assert_array_equal(stored[here, there], job.values(x[here], None if i == j else x[there]))
     code = "import sys, dask.array; print(dask.array.from_zarr(sys.argv[1]).chunksize)"
-    command = [sys.executable, "-c", code, matrix.tiles.place.location]
+    command = [sys.executable, "-c", code, matrix.tiles.location.address]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "(32, 32)\n"
 
 
@@ -345,7 +345,7 @@ def test_more_rows_one_output_and_a_temporary_store(client, data):
     x, y, x_new = data
     process = wt.ScaleMixture(NET, noise=wt.ScaledNoise(0.05), scale_sharing="per_output")
     found = process.posterior(x[:100], y[:100, 0], client=client)
-    folder = found.crosses.inputs.place.path.parent
+    folder = found.crosses.inputs.location.path.parent
     assert folder.is_dir()
     updated = found.update(x[100:], y[100:, 0], noise_weights=np.full(30, 2.0))
     weights = np.append(np.ones(100), np.full(30, 2.0))

@@ -6,7 +6,7 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
 
-from widetail import finite, predictive
+from widetail import finite, plots, predictive
 from widetail.finite._compare import _energy_of_uniform, _ks_of_uniform
 
 V = np.array([[1.0, 0.6, 0.2], [0.6, 2.0, 0.4], [0.2, 0.4, 0.5]])
@@ -106,7 +106,7 @@ def test_plot(tmp_path):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    ax = finite.compare(draws(), LAW).plot()
+    ax = plots.comparison(finite.compare(draws(), LAW))
     ax.figure.savefig(tmp_path / "differences.png")
     lines = [line for line in ax.lines if len(line.get_xdata()) == 600]
     assert len(lines) == 3

@@ -1,5 +1,6 @@
 """Checks of what users pass in, and its conversion; each once."""
 
+from widetail.checks._counts import check_count as check_count
 from widetail.checks._parameters import as_parameter as as_parameter
 from widetail.checks._parameters import check_number as check_number
 from widetail.checks._parameters import check_variance as check_variance

@@ -84,9 +84,7 @@ def _draw(console: Any, model: Any, scores: dict[str, dict[str, Any]], report: P
 def _write_report(models: Any, scores: dict[str, dict[str, Any]], x_test: Any, y_test: Any, out: Path) -> Path:
     from widetail import plots
     from widetail.cli import _pictures as pictures
-    from widetail.experiments._figures import png
-    from widetail.experiments._page import to_html
-    from widetail.experiments._report import Code, Figure, Prose, Report, Section, Table
+    from widetail.experiments.report import Code, Figure, Prose, Report, Section, Table, png, to_html
     from widetail.files import write_whole
 
     columns = ["log score", "RMSE", "CRPS", *(f"inside {level:.0%}" for level in COVERAGES)]
@@ -154,7 +152,7 @@ def _write_report(models: Any, scores: dict[str, dict[str, Any]], x_test: Any, y
 
 
 def _intervals(model: Any, x_test: np.ndarray, y_test: np.ndarray) -> Any:
-    from widetail.plots._axes import COLOURS, axes_or_new, label_axes
+    from widetail.plots.axes import COLOURS, axes_or_new, label_axes
 
     prediction = model.predict(x_test)
     order = np.argsort(prediction)

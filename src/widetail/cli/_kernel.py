@@ -199,6 +199,6 @@ def _read_inputs(
     x = schema.with_medians(x).complete(x, impute=impute)
     if not standardise:
         return x
-    from widetail.estimators._scaling import Scaling
+    from widetail.estimators import Scaling
 
     return Scaling.of(x).apply(x)

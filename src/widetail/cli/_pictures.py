@@ -10,7 +10,7 @@ def calibration(pits: dict[str, np.ndarray], bins: int) -> Any:
     from matplotlib import pyplot
 
     from widetail import plots
-    from widetail.plots._axes import COLOURS, LINE_STYLES
+    from widetail.plots.axes import COLOURS, LINE_STYLES
 
     figure, both = pyplot.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
     for axes in both:
@@ -24,7 +24,7 @@ def calibration(pits: dict[str, np.ndarray], bins: int) -> Any:
 
 def scale(prior: Any, posterior: Any) -> Any:
     """Densities of the logarithm of the readout variance, before and after the data."""
-    from widetail.plots._axes import axes_or_new, label_axes
+    from widetail.plots.axes import axes_or_new, label_axes
 
     grid = log_grid(prior, posterior, 400)
     axes = axes_or_new(None, (6.4, 3.6))

@@ -35,10 +35,10 @@ class ConjugateGradients:
     most_iterations: int = 2000
 
     def __post_init__(self):
-        for name in ("rank", "probes", "most_iterations"):
-            value, least = getattr(self, name), 2 if name == "probes" else 0 if name == "rank" else 1
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"ConjugateGradients: {name} must be a whole number, {least} or more; got {value!r}.")
+        from widetail.checks import check_count
+
+        for name, least in (("rank", 0), ("probes", 2), ("most_iterations", 1)):
+            check_count(f"ConjugateGradients: {name}", getattr(self, name), least)
         if not 0 < self.tolerance < 1:
             raise ValueError(f"ConjugateGradients: tolerance must be between 0 and 1; got {self.tolerance!r}.")
 

@@ -104,6 +104,7 @@ def gram(
         >>> K.array[0].round(3)
         array([1.   , 0.368, 0.368])
     """
+    from widetail.checks import check_count
     from widetail.kernels import matrix_facts, matrix_notes
 
     check_client(client)
@@ -111,7 +112,7 @@ def gram(
     job = KernelJob.of(kernel, get, rows_per_tile)
     if block is None:
         block = min(default_block(len(x), rows_per_tile), _most_rows(client))
-    block = _checked_block(block, len(x))
+    block = min(check_count("block", block), len(x))
     holder = TileStore(
         store,
         len(x),
@@ -250,9 +251,3 @@ def _most_rows(client: Any) -> int:
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     shares = [worker["memory_limit"] / worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return max(1, int((min(shares, default=np.inf) / (8 * TILES_IN_MEMORY)) ** 0.5)) if shares else ROWS_PER_TILE
-
-
-def _checked_block(block: Any, n: int) -> int:
-    if not isinstance(block, (int, np.integer)) or isinstance(block, bool) or block < 1:
-        raise ValueError(f"block must be a positive number of rows, such as 2000; got {block!r}.")
-    return min(int(block), n)

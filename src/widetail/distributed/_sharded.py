@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from widetail.kernels import Get, Kernel, KernelValues, Rows
-from widetail.kernels._tiles import tile_rows
+from widetail.kernels import Get, Kernel, KernelValues, Rows, tile_rows
 
 AXIS = "rows"
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widetail.checks import check_count
 from widetail.estimators._architecture import default_networks
 from widetail.estimators._files import SavedEstimator
 from widetail.estimators._inputs import per_feature
@@ -53,9 +54,7 @@ class ExactEstimator(SavedEstimator):
 
     def _check_parameters(self) -> None:
         for name in ("choose_rows", "learn_rows", "max_iterations"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+            check_count(name, getattr(self, name))
         if not isinstance(self.random_state, numbers.Integral):
             raise ValueError(f"random_state must be an integer; got {self.random_state!r}.")
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from widetail import sparse
+from widetail.checks import check_count
 from widetail.estimators._architecture import default_networks
 from widetail.estimators._background import around_background
 from widetail.estimators._files import SavedEstimator
@@ -15,7 +16,6 @@ from widetail.estimators._inputs import StructuredInputs
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._sparse_files import model_of, parts_of
 from widetail.estimators._wide import default_network
-from widetail.finite._draws import check_count
 from widetail.kernels import Kernel
 from widetail.learning import choose, fit_evidence
 from widetail.priors import InverseGamma, ScalePrior

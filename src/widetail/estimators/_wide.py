@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from widetail import nn
+from widetail.checks import check_count
 from widetail.estimators._files import SavedEstimator
 from widetail.estimators._inputs import StructuredInputs
 from widetail.files.checkpoints import with_leaves
-from widetail.finite import EnsembleFit, ScaledNetwork, fit_ensemble, member_outputs
-from widetail.finite._descent import Loss
-from widetail.finite._draws import check_count, draw_scales, split_key
+from widetail.finite import EnsembleFit, Loss, ScaledNetwork, draw_scales, fit_ensemble, member_outputs, split_key
 from widetail.nn import Layer
 from widetail.priors import InverseGamma, ScalePrior
 from widetail.process import Readout

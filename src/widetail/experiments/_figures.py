@@ -3,7 +3,7 @@
 from io import BytesIO
 from typing import Any
 
-from widetail.plots._axes import COLOURS, LINE_STYLES
+from widetail.plots.axes import COLOURS, LINE_STYLES
 
 DOTS_PER_INCH = 130
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from widetail import nn
 from widetail.datasets import Split
-from widetail.estimators import ScaleMixtureRegressor, WideEnsembleRegressor
-from widetail.estimators._tails import Tails
+from widetail.estimators import ScaleMixtureRegressor, Tails, WideEnsembleRegressor
 from widetail.experiments._priors import best_prior
 from widetail.kernels import Kernel
 from widetail.predictive import Predictive

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from widetail import plots
 from widetail.experiments._convergence import Convergence
 from widetail.experiments._figures import panels, png
 from widetail.plots import density_tails, predictive_band
-from widetail.plots._axes import COLOURS, REFERENCE_GREY, axes_or_new
+from widetail.plots.axes import COLOURS, REFERENCE_GREY, axes_or_new
 from widetail.predictive import Predictive
 from widetail.priors import PointMass
 from widetail.process import ScaledNoise, ScaleMixture
@@ -118,7 +119,7 @@ def _differences(result: "TheoryResult") -> Any:
     shown = [check for check in result.checks if check.name == _right(result)[1].name]
     figure, axes = panels(len(shown), (4.2 * len(shown), 3.6))
     for ax, check in zip(axes, shown, strict=True):
-        check.comparison.plot(ax)
+        plots.comparison(check.comparison, ax=ax)
         verdict = "rejected" if check.comparison.rejects() else "not rejected"
         ax.set_title(f"{check.law}: {verdict}\njoint KS p = {check.comparison.joint_ks_pvalue:.2g}", fontsize="medium")
         ax.set_ylim(-0.16, 0.16)

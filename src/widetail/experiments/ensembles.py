@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-from widetail.estimators._wide import default_network
+from widetail.estimators import default_network
 from widetail.experiments._classification_report import Comparison
 from widetail.experiments._image_shifts import ImageConfig, score, tasks_of, training_images
 from widetail.experiments._paper import ENSEMBLES

@@ -3,8 +3,10 @@
 from widetail.finite._compare import Comparison as Comparison
 from widetail.finite._compare import compare as compare
 from widetail.finite._covariances import body_covariances as body_covariances
-from widetail.finite._descent import DivergenceError as DivergenceError
+from widetail.finite._descent import Loss as Loss
 from widetail.finite._draws import NetworkDraws as NetworkDraws
+from widetail.finite._draws import draw_scales as draw_scales
+from widetail.finite._draws import split_key as split_key
 from widetail.finite._ensemble import EnsembleFit as EnsembleFit
 from widetail.finite._ensemble import fit_ensemble as fit_ensemble
 from widetail.finite._ensemble import member_outputs as member_outputs
@@ -14,3 +16,4 @@ from widetail.finite._sample import train_readout as train_readout
 from widetail.finite._train import TrainedDraws as TrainedDraws
 from widetail.finite._train import stable_rates as stable_rates
 from widetail.finite._train import train as train
+from widetail.numerics import DivergenceError as DivergenceError

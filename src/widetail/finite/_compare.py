@@ -10,7 +10,8 @@ import scipy.stats
 from jaxtyping import Float, PRNGKeyArray
 from scipy.special import ndtri
 
-from widetail.finite._draws import NetworkDraws, check_count
+from widetail.checks import check_count
+from widetail.finite._draws import NetworkDraws
 from widetail.predictive import Predictive
 
 SMALLEST_PROBABILITY = 1e-15
@@ -85,16 +86,6 @@ class Comparison:
         null = np.quantile(self.ks_null, [0.5, 0.99])
         lines.append(f"  of the predicted law itself: KS distance {null[0]:.4f} (median), {null[1]:.4f} (99 %)")
         return "\n".join(lines)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Difference between empirical and predicted cdf against the predicted probability, with the null band.
-
-        Args:
-            ax: axes to draw on; new ones if None.
-        """
-        from widetail.plots._comparison import cdf_differences
-
-        return cdf_differences(self.probabilities, band=float(np.quantile(self.ks_null, 0.99)), ax=ax)
 
 
 def compare(

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from widetail.finite._draws import check_count, check_inputs
+from widetail.checks import check_count
+from widetail.finite._draws import check_inputs
 from widetail.nn import Activation, Dense, Layer, Sequential
 from widetail.progress import Progress, reporter
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.finite._network import ScaledNetwork
-from widetail.numerics import namespace
+from widetail.numerics import DivergenceError, namespace
 from widetail.process import Layers
 
 Loss = Literal["squared", "cross_entropy"]
@@ -43,10 +43,6 @@ class PlainDescent:
 
 
 PLAIN = PlainDescent()
-
-
-class DivergenceError(FloatingPointError):
-    """Training has left the numbers: the loss is NaN or infinite."""
 
 
 class Training(NamedTuple):

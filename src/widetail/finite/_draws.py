@@ -1,13 +1,13 @@
 """Functions of many finite networks at the same inputs."""
 
 import dataclasses
-import numbers
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from widetail.checks import check_count
 from widetail.priors import ScalePrior
 
 
@@ -25,13 +25,6 @@ class NetworkDraws:
 
     def __len__(self) -> int:
         return len(self.scales)
-
-
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
-    return int(value)
 
 
 def check_inputs(name: str, x: Any) -> np.ndarray:

@@ -12,10 +12,11 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from widetail.checks import check_count
 from widetail.files import fingerprint
 from widetail.files.checkpoints import read_checkpoint, write_checkpoint
 from widetail.finite._descent import Loss, Optimiser, Training, check_losses, descend, row_losses
-from widetail.finite._draws import check_count, check_inputs
+from widetail.finite._draws import check_inputs
 from widetail.finite._network import ScaledNetwork
 from widetail.nn import Conv, Layer
 from widetail.progress import Progress, reporter

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from widetail.checks import check_targets, two_dimensional
+from widetail.checks import check_count, check_targets, two_dimensional
 from widetail.finite._chunks import chunk_size, network_key
 from widetail.finite._descent import (
     PLAIN,
@@ -20,7 +20,7 @@ from widetail.finite._descent import (
     row_losses,
     trainable_part,
 )
-from widetail.finite._draws import NetworkDraws, check_count, check_inputs, draw_scales, split_key
+from widetail.finite._draws import NetworkDraws, check_inputs, draw_scales, split_key
 from widetail.finite._network import ScaledNetwork
 from widetail.nn import Layer, Parametrisation
 from widetail.priors import ScalePrior

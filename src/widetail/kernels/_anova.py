@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from widetail.checks import as_parameter, check_number, check_variance
+from widetail.checks import as_parameter, check_count, check_number, check_variance
 from widetail.files import savable
 from widetail.kernels._base import Kernel
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
@@ -53,8 +53,8 @@ class Anova(Kernel):
         check_variance("length_scale", self.length_scale, positive=True, may_be_vector=True)
         check_variance("part_var", self.part_var, positive=True, may_be_vector=True)
         check_number("interaction_var", self.interaction_var, positive=True)
-        if self.order is not None and (isinstance(self.order, bool) or not self.order >= 1):
-            raise ValueError(f"order must be a positive integer, or None for any; got {self.order!r}.")
+        if self.order is not None:
+            check_count("order", self.order)
 
     def rows_fn(self, get: Get) -> RowsFn:
         """Scale the inputs."""

@@ -12,6 +12,8 @@ from widetail.metrics._classification import nll_from_probabilities as nll_from_
 from widetail.metrics._classification import reliability as reliability
 from widetail.metrics._detection import auroc as auroc
 from widetail.metrics._detection import predictive_entropy as predictive_entropy
+from widetail.metrics._inputs import Array as Array
+from widetail.metrics._inputs import real_array as real_array
 from widetail.metrics._regression import coverage as coverage
 from widetail.metrics._regression import coverage_of_interval as coverage_of_interval
 from widetail.metrics._regression import crps as crps

@@ -4,7 +4,6 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from widetail.checks import check_count
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
@@ -163,12 +163,10 @@ class Layer(Kernel):
             >>> f.apply(params, jax.numpy.ones((5, 3))).shape
             (5, 1)
         """
-        for name, value in (("width", width), ("outputs", outputs)):
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+        width, outputs = check_count("width", width), check_count("outputs", outputs)
         if parametrisation not in ("ntk", "standard"):
             raise ValueError(f"parametrisation must be 'ntk' or 'standard'; got {parametrisation!r}.")
-        return FiniteNetwork(self, int(width), int(outputs), parametrisation)
+        return FiniteNetwork(self, width, outputs, parametrisation)
 
     def __repr__(self) -> str:
         arguments = []

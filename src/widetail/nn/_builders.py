@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from widetail.checks import check_count
 from widetail.nn._activation import Activation
 from widetail.nn._base import Layer
 from widetail.nn._composition import Residual, Sequential
@@ -33,11 +34,6 @@ def as_activation(activation: ActivationLike) -> Activation:
     raise ValueError(f"activation must be a name, a layer or a function; got {activation!r}.")
 
 
-def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-
-
 def mlp(
     depth: int = 2, activation: ActivationLike = "relu", *, weight_var: Any = 2.0, bias_var: Any = 0.1
 ) -> Sequential:
@@ -55,7 +51,7 @@ def mlp(
         >>> nn.mlp(depth=1, activation="erf")
         nn.Sequential(nn.Dense(weight_var=2.0, bias_var=0.1), nn.Erf())
     """
-    _check_count("depth", depth)
+    check_count("depth", depth)
     is_vector = not isinstance(weight_var, (int, float)) and getattr(weight_var, "ndim", 1) == 1
     layers: list[Layer] = []
     for number in range(depth):
@@ -85,7 +81,7 @@ def cnn(
         pooling: True for `GlobalAvgPool` at the end: invariant to shifts, and as many times more expensive as
             there are positions.
     """
-    _check_count("depth", depth)
+    check_count("depth", depth)
     if isinstance(window, int):
         window = (window, window)
     layers: list[Layer] = []
@@ -105,7 +101,7 @@ def resnet(
         weight_var: weight variance times fan-in of every layer.
         bias_var: bias variance of every layer.
     """
-    _check_count("blocks", blocks)
+    check_count("blocks", blocks)
     phi = as_activation(activation)
     dense = Dense(weight_var=weight_var, bias_var=bias_var)
     return Sequential(dense, *(Residual(phi, dense) for _ in range(blocks)), phi)

@@ -4,9 +4,8 @@ import numpy as np
 from jaxtyping import Float, Integer
 from scipy.stats import binom, binomtest
 
-from widetail.metrics import Reliability, reliability
-from widetail.metrics._inputs import Array, real_array
-from widetail.plots._axes import (
+from widetail.metrics import Array, Reliability, real_array, reliability
+from widetail.plots.axes import (
     BAND_GREY,
     REFERENCE_GREY,
     Axes,

@@ -5,8 +5,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from widetail.metrics._inputs import Array
-from widetail.plots._axes import BAND_GREY, REFERENCE_GREY, Axes, axes_or_new, label_axes
+from widetail.metrics import Array
+from widetail.plots.axes import BAND_GREY, REFERENCE_GREY, Axes, axes_or_new, label_axes
+
+
+def comparison(compared: Any, *, ax: Axes | None = None) -> Axes:
+    """What `widetail.finite.compare` found, as `cdf_differences` with the band of the predicted law itself.
+
+    Args:
+        compared: a `widetail.finite.Comparison`.
+        ax: axes to draw on; new ones if None.
+    """
+    return cdf_differences(compared.probabilities, band=float(np.quantile(compared.ks_null, 0.99)), ax=ax)
 
 
 def cdf_differences(

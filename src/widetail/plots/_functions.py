@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from widetail.metrics._inputs import Array, real_array
-from widetail.plots._axes import Axes, axes_or_new, highest_line, label_axes
+from widetail.metrics import Array, real_array
+from widetail.plots.axes import Axes, axes_or_new, highest_line, label_axes
 
 
 def predictive_band(

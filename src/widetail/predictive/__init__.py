@@ -1,8 +1,10 @@
 """Predictive distributions."""
 
 from widetail.predictive._base import Predictive as Predictive
+from widetail.predictive._base import points_index as points_index
 from widetail.predictive._elliptical import Elliptical as Elliptical
 from widetail.predictive._from_scale import from_scale as from_scale
+from widetail.predictive._matrix import LazyMatrix as LazyMatrix
 from widetail.predictive._mixture import NormalMixture as NormalMixture
 from widetail.predictive._normal import Normal as Normal
 from widetail.predictive._recalibrated import Recalibrated as Recalibrated

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -12,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.checks import as_parameter, check_variance
+from widetail.checks import as_parameter, check_count, check_variance
 from widetail.files import savable
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn import Parametrisation
@@ -260,12 +259,10 @@ class Program(Kernel):
             >>> f.apply(params, jax.numpy.ones((5, 7, 3))).shape
             (5, 1)
         """
-        for name, value in (("width", width), ("outputs", outputs)):
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+        width, outputs = check_count("width", width), check_count("outputs", outputs)
         if parametrisation not in ("ntk", "standard"):
             raise ValueError(f"parametrisation must be 'ntk' or 'standard'; got {parametrisation!r}.")
-        return FiniteProgram(self, int(width), int(outputs), parametrisation)
+        return FiniteProgram(self, width, outputs, parametrisation)
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={_show(value)}" for name, value in self.settings)

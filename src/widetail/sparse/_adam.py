@@ -15,7 +15,7 @@ import optax
 
 from widetail.files import fingerprint
 from widetail.kernels import Kernel
-from widetail.learning._parameters import Parameters
+from widetail.learning import Parameters
 from widetail.priors import PointMass
 from widetail.process import ScaleMixture
 from widetail.progress import Progress

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.stats
 from scipy.special import logsumexp
 
-from widetail.predictive import Predictive
-from widetail.predictive._base import points_index
+from widetail.predictive import Predictive, points_index
 
 
 class CountMixture(Predictive):

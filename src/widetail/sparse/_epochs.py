@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from widetail.files.checkpoints import read_checkpoint, write_checkpoint
-from widetail.finite._descent import DivergenceError
+from widetail.numerics import DivergenceError
 from widetail.progress import Progress, annotate, reporter
 
 # (state, row numbers, steps before) to the next state and an estimate of the bound, in nats

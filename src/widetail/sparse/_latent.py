@@ -8,9 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from widetail.predictive import NormalMixture
-from widetail.predictive._base import points_index
-from widetail.predictive._matrix import LazyMatrix
+from widetail.predictive import LazyMatrix, NormalMixture, points_index
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

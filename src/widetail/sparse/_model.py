@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from widetail.predictive import Predictive
-from widetail.predictive._matrix import LazyMatrix
+from widetail.predictive import LazyMatrix, Predictive
 from widetail.sparse._features import Whitening
 from widetail.sparse._held_out import HeldOutChoice
 from widetail.sparse._latent import Latent
