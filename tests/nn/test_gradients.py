@@ -1,6 +1,5 @@
-"""Derivatives of kernels in parameters and in inputs, also where correlations are 1, -1 or undefined."""
+"""Transformations of kernels: second derivatives, both modes, vmap. First derivatives are in the battery."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,49 +7,7 @@ import pytest
 
 from widetail import nn
 
-from .evaluations import in_one_piece, loss_weights
-from .zoo import EVERY, named, over
-
-
-@over(EVERY)
-def test_finite_at_equal_opposite_and_zero_inputs(case):
-    found = in_one_piece(case.name)
-    for derivative in [*jax.tree.leaves(found.parameters), found.inputs]:
-        assert np.all(np.isfinite(derivative))
-
-
-def loss(k):
-    weights = loss_weights(6)
-    return np.vdot(k.nngp, weights.nngp) + np.vdot(k.ntk, weights.ntk)
-
-
-def central_difference(kernel_at, step=1e-5):
-    return (loss(kernel_at(step)) - loss(kernel_at(-step))) / (2 * step)
-
-
-@over(EVERY)
-def test_finite_differences_in_the_parameters(case):
-    parameters, rest = eqx.partition(case.net, eqx.is_inexact_array_like)
-    # biases that are absent stay so: their variance cannot become negative
-    direction = jax.tree.map(lambda p: np.where(p == 0, 0, 0.3 * np.ones_like(p)), parameters)
-
-    def kernel_at(step):
-        moved = jax.tree.map(lambda p, d: p + step * d, parameters, direction)
-        return eqx.combine(moved, rest).kernel(case.inputs())
-
-    gradient = in_one_piece(case.name).parameters
-    expected = sum(np.vdot(g, d) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True))
-    np.testing.assert_allclose(central_difference(kernel_at), expected, rtol=1e-6, atol=1e-7)
-
-
-@over(EVERY)
-def test_finite_differences_in_the_inputs(case):
-    """Moving the inputs that have no equal and no opposite: with one of those, angles have a corner."""
-    x = case.inputs()
-    direction = np.random.default_rng(5).normal(size=x.shape)
-    direction[[0, 3, 4, 5]] = 0
-    found = central_difference(lambda step: case.net.kernel(x + step * direction))
-    np.testing.assert_allclose(found, np.vdot(in_one_piece(case.name).inputs, direction), rtol=1e-6, atol=1e-7)
+from .zoo import named
 
 
 def relu_erf(weight_var):
