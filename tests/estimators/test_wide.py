@@ -33,7 +33,7 @@ QUICK_CHECKS = {
 
 
 @pytest.mark.usefixtures("as_users_call")
-@pytest.mark.parametrize(("estimator", "check"), list(checks_of(MODELS, QUICK_CHECKS)))
+@pytest.mark.parametrize(("estimator", "check"), checks_of(MODELS, QUICK_CHECKS))
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -31,7 +31,7 @@ UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": "inducing inputs and
 
 
 @pytest.mark.usefixtures("as_users_call")
-@pytest.mark.parametrize(("estimator", "check"), list(checks_of(MODELS, QUICK_CHECKS, UNEQUAL)))
+@pytest.mark.parametrize(("estimator", "check"), checks_of(MODELS, QUICK_CHECKS, UNEQUAL))
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -24,6 +24,8 @@ def check_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
     weights = _check_sample_weight(sample_weight, x, dtype=np.float64)
     if np.any(weights < 0):
         raise ValueError(f"sample_weight must not be negative; the smallest is {weights.min()}.")
+    if not weights.any():  # scikit-learn says so itself from 1.9 on
+        raise ValueError("sample_weight must have at least one non-zero weight; all of them are 0.")
     return weights
 
 
