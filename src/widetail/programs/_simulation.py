@@ -359,7 +359,7 @@ class _Factor:
         row = self._solve(against) if place else against
         variance = like + variance
         rest = variance - jnp.sum(row**2, axis=-1)
-        # what rounding leaves of a variable that depends on the earlier ones is nothing
+        # a variable that the earlier ones determine has a remainder of rounding errors only: it counts as zero
         is_new = rest > 1e3 * jnp.finfo(like.dtype).eps * variance
         row = row.at[:, place].set(jnp.where(is_new, jnp.sqrt(jnp.where(is_new, rest, 1)), 0))
         self.matrix = self.matrix.at[:, place].set(row)
