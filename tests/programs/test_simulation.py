@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from widetail import programs
-from widetail.programs._evaluation import make_side
 from widetail.programs._simulation import simulated
 
 from .zoo import CASES, GRU, named
@@ -17,11 +16,10 @@ SAMPLES = 4096
 def simulate(program, x1, x2=None):
     """Both kernels of a program that has exact ones, by simulation."""
     with jax.enable_x64(True):
-        inputs = [jnp.asarray(x) for x in (x1, x2) if x is not None]
+        inputs = tuple(jnp.asarray(x) for x in (x1, x2) if x is not None)
         graphs = tuple(program.graph(x.shape[1:]) for x in inputs)
-        sides = tuple(make_side(x, graph, {}) for x, graph in zip(inputs, graphs, strict=True))
         variances = program.variances_of(graphs[0])
-        found = simulated(graphs, variances, sides, SAMPLES, tangent=True)
+        found = simulated(graphs, variances, inputs, SAMPLES, tangent=True)
         return tuple(np.asarray(values).mean(axis=0) for values in found)
 
 

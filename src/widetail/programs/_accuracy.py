@@ -53,8 +53,8 @@ class _Observed:
 
     def rows_fn(self, get: Get) -> RowsFn:
         def rows(x: Any) -> Rows:
-            side, replicates = self.program.replicates_of_rows(x, get)
-            found = Rows(x, side.known, self._mean(replicates))
+            statistics, replicates = self.program.replicates_of_rows(x, get)
+            found = Rows(x, statistics, self._mean(replicates))
             self._look_at(found.statistics)
             return found
 
@@ -144,8 +144,8 @@ def _kernels_of(program: "Program", x1: Any, x2: Any) -> tuple[Any, Any, dict[st
     """The kernel of each row of both sides with itself, and of pairs, once per replicate; statistics of the rows."""
     rows, own = [], []
     for x in (x1, x2):
-        side, replicates = program.replicates_of_rows(x, "nngp")
-        rows.append(Rows(x, side.known, mean_of(replicates)))
+        known, replicates = program.replicates_of_rows(x, "nngp")
+        rows.append(Rows(x, known, mean_of(replicates)))
         own.append(replicates.nngp)
     pairs = program.replicates_of_pairs(rows[0], rows[1], "nngp").nngp
     return jnp.concatenate(own, axis=1), pairs, rows[0].statistics | rows[1].statistics

@@ -1,32 +1,6 @@
-"""What an evaluation of a limit is given, and what it writes down."""
+"""How well integrals are computed: what is asked for, and what is reached."""
 
 import dataclasses
-from typing import Any
-
-from widetail.programs._statements import Graph
-
-
-@dataclasses.dataclass
-class Side:
-    """One side of a kernel evaluation.
-
-    Attributes:
-        x: inputs (n, positions, features).
-        present: flags (n, positions), or None.
-        known: what has been found for each row by itself, by name.
-    """
-
-    x: Any
-    present: Any
-    known: dict[str, Any]
-
-
-def make_side(x: Any, graph: Graph, known: dict[str, Any]) -> Side:
-    """Inputs (n, *space, features) as the limit wants them."""
-    flat = x.reshape(len(x), -1, x.shape[-1])
-    if not graph.masked:
-        return Side(flat, None, known)
-    return Side(flat[..., :-1], flat[..., -1], known)
 
 
 @dataclasses.dataclass(frozen=True)

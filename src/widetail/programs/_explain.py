@@ -52,7 +52,7 @@ class Explanation:
         for index in self.graph.needed():
             statement = lines[index].statement
             text.append(f'  v{index} [label="{lines[index].name}", shape={shapes[lines[index].kind]}];')
-            text += [f"  v{used} -> v{index};" for used in self.graph.used_by(statement)]
+            text += [f"  v{used} -> v{index};" for used in statement.uses]
             if isinstance(statement, (MatMul, InputProduct)):
                 text.append(f'  "A {statement.matrix}" -> v{index} [style=dashed];')
             if isinstance(statement, InputProduct):
@@ -78,7 +78,7 @@ class Explanation:
         depth: dict[int, int] = {}
         rows: dict[int, int] = {}
         for index in needed:
-            used = graph.used_by(graph.lines[index].statement)
+            used = graph.lines[index].statement.uses
             depth[index] = 1 + max((depth[other] for other in used), default=0)
         place: dict[int, tuple[float, float]] = {}
         for index in needed:
@@ -92,7 +92,7 @@ class Explanation:
         colours = {name: f"C{number % 10}" for number, name in enumerate(matrices)}
         for index in needed:
             line = graph.lines[index]
-            for used in graph.used_by(line.statement):
+            for used in line.statement.uses:
                 colour = colours.get(getattr(line.statement, "matrix", ""), "0.6")
                 axes.annotate(
                     "",

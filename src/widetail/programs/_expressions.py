@@ -242,7 +242,7 @@ def slopes(expression: Expression, arguments: Any, scalars: Any) -> Any:
 
 
 def independent_groups(
-    graphs: tuple[Graph, Graph], atoms1: tuple[Atom, ...], atoms2: tuple[Atom, ...]
+    graphs: tuple[Graph, ...], atoms1: tuple[Atom, ...], atoms2: tuple[Atom, ...]
 ) -> list[tuple[tuple[Atom, ...], tuple[Atom, ...]]]:
     """Functions of two inputs, divided into those that depend on common random matrices and biases.
 

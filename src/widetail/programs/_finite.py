@@ -139,5 +139,7 @@ def execute(graph: Graph, width: int, weights: dict[str, Any], x: Any, present: 
                 value = jnp.mean(values[statement.vector])
             case Presence():
                 value = present[statement.position]
+            case _:
+                raise TypeError(f"{type(statement).__name__} cannot be executed")
         values[index] = value
     return values[graph.output]

@@ -1,10 +1,14 @@
-"""Expectations of functions of one Gaussian variable each, compiled: closed forms and Hermite series."""
+"""Expectations of functions of one Gaussian variable each, closed forms and Hermite series.
+
+A limit has these compiled and carried out by its plan. Arguments that are compiled in come first.
+"""
 
 import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from widetail import nn
@@ -40,26 +44,42 @@ def scaled(terms: Sum, number: float, *, numbers: tuple = (), rows1: tuple = (),
     return [(a + numbers, b + rows1, c + rows2, block) for a, b, c, block in terms]
 
 
-def multiply(first: Sum, second: Sum) -> list[SumTerm]:
-    """The terms of a product of sums."""
-    return [
-        (a1 + a2, b1 + b2, c1 + c2, k1 if k2 is None else k2 if k1 is None else k1 * k2)
-        for a1, b1, c1, k1 in first
-        for a2, b2, c2, k2 in second
-    ]
+def times(first: Any, second: Any) -> Any:
+    """A product entry by entry."""
+    return first * second
 
 
 def _product(factors: tuple[Any, ...]) -> Any:
     return functools.reduce(lambda a, b: a * b, factors) if factors else None
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def total(cross: bool, shape: tuple[int, ...], dtype: str, terms: Sum) -> Float[Array, "..."]:
-    """A sum, as an array of a shape."""
-    return jnp.broadcast_to(jnp.asarray(add_up(cross, terms), dtype), shape)
+def total(cross: bool, x1: Any, x2: Any, terms: Sum) -> Float[Array, "..."]:
+    """A sum as an array, one entry per pair of inputs or per input."""
+    shape = (len(x1), len(x2)) if cross else (len(x1),)
+    return jnp.broadcast_to(jnp.asarray(add_up(cross, terms), x1.dtype), shape)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+def zeros(x: Any) -> Float[Array, "n"]:
+    """A zero per input."""
+    return jnp.zeros(len(x), x.dtype)
+
+
+def constant(expression: Expression, x: Any, scalars: Any) -> Float[Array, "n"]:
+    """A function of scalars only, per input."""
+    return evaluate(expression, (), scalars, zeros(x))
+
+
+def features(masked: bool, x: Any) -> Float[Array, "n positions features"]:
+    """Inputs (n, *space, features) with all positions along one axis, without the flag of presence."""
+    flat = x.reshape(len(x), -1, x.shape[-1])
+    return flat[..., :-1] if masked else flat
+
+
+def presence(x: Any, position: Any) -> Float[Array, "n"]:
+    """The flag of presence at a position."""
+    return x.reshape(len(x), -1, x.shape[-1])[:, position, -1]
+
+
 def gram(cross: bool, x1: Any, x2: Any, p: Any, q: Any, weights: Any) -> Float[Array, "..."]:
     """Inner products of inputs at two positions, over the number of features."""
     first, second = x1[:, p], x2[:, q]
@@ -74,7 +94,6 @@ def _align(cross: bool, first: Any, second: Any) -> tuple[Any, Any]:
     return jax.tree.map(lambda a: a[..., :, None], first), jax.tree.map(lambda a: a[..., None, :], second)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def dual(activation: nn.Activation, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
     """E[phi(z) phi(z')] by the activation's own formula."""
     first, second = _align(cross, first, second)
@@ -88,20 +107,17 @@ def _like_statistics(k: Any, first: Any, second: Any) -> Any:
     return jnp.broadcast_to(jnp.asarray(k, example1.dtype), shape)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def dual_slope(activation: nn.Activation, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
     """E[phi'(z) phi'(z')] by the activation's own formula."""
     first, second = _align(cross, first, second)
     return activation.dual_and_slope(_like_statistics(add_up(cross, terms), first, second), first, second)[1]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def dual_at_equal(activation: nn.Activation, slope: bool, variance: Any) -> Float[Array, "..."]:
     """E[phi(z)^2], or of the derivative."""
     return activation.at_equal(variance)[int(slope)]
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def dual_statistics(activation: nn.Activation, variance: Any) -> Any:
     """What the activation's formula wants to know of one side."""
     found = activation.statistics(variance)
@@ -110,7 +126,6 @@ def dual_statistics(activation: nn.Activation, variance: Any) -> Any:
     return found
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def piecewise_dual(
     first_form: tuple[float, float], second_form: tuple[float, float], cross: bool, terms: Sum, first: Any, second: Any
 ) -> Float[Array, "..."]:
@@ -121,7 +136,6 @@ def piecewise_dual(
     return a1 * a2 * nn.Abs().dual(k, first, second) + b1 * b2 * k
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def piecewise_slope(
     first_form: tuple[float, float], second_form: tuple[float, float], cross: bool, terms: Sum, first: Any, second: Any
 ) -> Float[Array, "..."]:
@@ -132,7 +146,6 @@ def piecewise_slope(
     return a1 * a2 * nn.Abs().dual_and_slope(k, first, second)[1] + b1 * b2
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def hermite(expression: Expression, slope: bool, order: int, mean: Any, variance: Any, scalars: Any) -> dict[str, Any]:
     """Coefficients of a function of one Gaussian variable in normalised Hermite polynomials; see `nn.Elementwise`.
 
@@ -146,7 +159,6 @@ def hermite(expression: Expression, slope: bool, order: int, mean: Any, variance
     return {"inverse": inverse, "value": hermite_coefficients(values, projection, weights)}
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def mehler(same_function: bool, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
     """E[phi(z) psi(z')] from Hermite coefficients.
 
@@ -202,13 +214,28 @@ def _sum_to(values: Any, shape: tuple[int, ...]) -> Any:
 power_series.defvjp(_series_forward, _series_backward)
 
 
-@jax.jit
 def second_moment(coefficients: dict[str, Any]) -> Float[Array, "..."]:
     """E[phi^2] from Hermite coefficients."""
     return jnp.sum(coefficients["value"] ** 2, axis=0)
 
 
-@jax.jit
-def mean_and_slope(coefficients: dict[str, Any]) -> tuple[Any, Any]:
-    """E[phi] and E[phi'] from Hermite coefficients."""
-    return coefficients["value"][0], coefficients["value"][1] * coefficients["inverse"]
+def mean(coefficients: dict[str, Any]) -> Float[Array, "n"]:
+    """E[phi] from Hermite coefficients."""
+    return coefficients["value"][0]
+
+
+def mean_slope(coefficients: dict[str, Any]) -> Float[Array, "n"]:
+    """E[phi'] from Hermite coefficients."""
+    return coefficients["value"][1] * coefficients["inverse"]
+
+
+def piecewise_mean(form: tuple[float, float], statistics: Any) -> Float[Array, "n"]:
+    """E[a |z| + b z] of centred variables, from the statistics of the activation."""
+    norm, _ = statistics
+    return jnp.asarray(form[0] * np.sqrt(2 / np.pi), norm.dtype) * norm
+
+
+def piecewise_mean_slope(form: tuple[float, float], statistics: Any) -> Float[Array, "n"]:
+    """E[a sign(z) + b] of centred variables."""
+    norm, _ = statistics
+    return jnp.full_like(norm, form[1])

@@ -1,185 +1,171 @@
-"""The infinite-width limit of a program: means and covariances of its variables, by induction.
+"""The infinite-width limit of a program: closed forms and Hermite series for its expectations, as a plan.
 
-Two products with one matrix have the covariance var E[h h'], products with different matrices none, linear
-combinations are bilinear (appendix A of the paper; Yang, 2019). Only what the readout needs is computed, once.
+The limit is worked out without numbers: every computation is written down (see `_plan`) and carried out later, for as
+many tiles as there are. Only what the readout needs is written down, once.
 """
 
-from collections.abc import Callable, Generator
+import dataclasses
+from collections.abc import Callable
 from typing import Any
-
-import jax.numpy as jnp
-import numpy as np
 
 from widetail.programs import _integrals as integrals
 from widetail.programs import _planar as planar
-from widetail.programs._evaluation import Options, Side
-from widetail.programs._expressions import Atom, Decomposition, Part, evaluate, independent_groups, product
+from widetail.programs._evaluation import Options
+from widetail.programs._expressions import Atom, Decomposition, Part, independent_groups, product
 from widetail.programs._functions import apply_function, piecewise_linear
-from widetail.programs._integrals import Sum, multiply, scaled
-from widetail.programs._statements import (
-    Average,
-    BiasVector,
-    Constant,
-    InputProduct,
-    LinComb,
-    MatMul,
-    Presence,
-    ScalarFunction,
-)
-
-Steps = Generator[Any, Any, Any]
+from widetail.programs._induction import Induction, Steps, Variable, run
+from widetail.programs._integrals import Sum, scaled
+from widetail.programs._plan import Recorder
+from widetail.programs._statements import Average, Graph, InputProduct, Presence, ScalarFunction, Term
 
 # Longer sums are computed in pieces: every number of terms is compiled once.
 MOST_TERMS = 12
 ONE: Sum = (((), (), (), None),)
 
 
+@dataclasses.dataclass
+class Side:
+    """One side of a pair of inputs.
+
+    Attributes:
+        x: inputs (n, *space, features), a slot.
+        known: what has been found for each row by itself, by name: slots, or None for zero.
+    """
+
+    x: Any
+    known: dict[str, Any]
+
+
 class TooManyVariablesError(Exception):
     """A function of more than two dependent Gaussian variables, whose expectations have to be simulated."""
 
 
-class Limit:
-    """Covariances between variables on two sides, or (`same`) of each row with itself."""
+class Limit(Induction):
+    """Covariances between variables on two sides, or (`same`) of each row with itself; both then count as side 0.
+
+    Attributes:
+        programs: of both sides.
+        variances: of matrices and biases, slots.
+        vectors: the names of input matrices that have a variance per feature.
+        sides: inputs and what is known of each row, slots.
+        recorder: where computations are written down.
+        asked: pairs of arguments of functions whose covariance was needed.
+    """
 
     def __init__(
         self,
         programs: tuple[Decomposition, Decomposition],
         variances: dict[str, Any],
+        vectors: frozenset[str],
         sides: tuple[Side, Side],
         options: Options,
+        recorder: Recorder,
         *,
         same: bool,
     ):
+        super().__init__((programs[0].graph, programs[1].graph))
         self.programs = programs
-        self.graphs = (programs[0].graph, programs[1].graph)
+        self.variances = variances
+        self.vectors = vectors
         self.sides = sides
         self.options = options
+        self.recorder = recorder
         self.same = same
-        self.dtype = sides[0].x.dtype
-        self.shape = (len(sides[0].x),) if same else (len(sides[0].x), len(sides[1].x))
-        self.variances = {name: _cast(value, self.dtype) for name, value in variances.items()}
-        self.asked: set[tuple[int, int]] = set()  # pairs of arguments of functions
-        self.covariances: dict[tuple[int, int], Sum | None] = {}
-        self.moments: dict[tuple[int, int], Sum | None] = {}
+        self.second = 0 if same else 1
+        self.asked: set[tuple[int, int]] = set()
         self.products: dict[tuple[str, str], Sum | None] = {}
         self.grams: dict[tuple[Any, ...], Any] = {}
+        self.alone: dict[int, Limit] = {}
         self.uses = tuple(_count_uses(graph) for graph in self.graphs)
 
-    def readout(self) -> Any:
-        """The kernel: E[h h'] of the programs' outputs, an array."""
-        found = self.run(self.moment(self.graphs[0].output, self.graphs[1].output))
-        return self.array(found)
-
-    @staticmethod
-    def run(steps: Steps) -> Any:
-        """Carry out steps that ask for other steps: recursion without Python's limit on its depth."""
-        stack, value = [steps], None
-        while stack:
-            try:
-                stack.append(stack[-1].send(value))
-                value = None
-            except StopIteration as end:
-                stack.pop()
-                value = end.value
-        return value
+    def readout(self, *, tangent: bool) -> tuple[Any, Any]:
+        """The kernel, and the tangent kernel or None, slots."""
+        ends = (0, self.graphs[0].output), (self.second, self.graphs[1].output)
+        nngp, ntk = run(self.kernels(*ends, tangent=tangent))
+        return self.array(nngp), self.array(ntk) if tangent else None
 
     def array(self, terms: Sum | None) -> Any:
         """A sum as an array, one entry per pair."""
-        return integrals.total(not self.same, self.shape, str(self.dtype), terms or ())
+        x1, x2 = self.sides[0].x, self.sides[1].x
+        return self.recorder.call(integrals.total, (not self.same,), x1, x2, terms or ())
 
-    # Pairs of G-variables.
+    def array_or_none(self, terms: Sum | None) -> Any:
+        """The same; None for zero."""
+        return None if terms is None else self.array(terms)
+
+    def _block(self, fn: Callable[..., Any], fixed: tuple[Any, ...], *arguments: Any) -> Sum:
+        """The result of a function of pairs, as a sum."""
+        return (((), (), (), self.recorder.call(fn, fixed, *arguments)),)
+
+    # What the induction asks for.
+
+    def constant(self, side: int, value: float) -> Sum:
+        return (((value,), (), (), None),)
+
+    def combined(self, variable: Variable, parts: list[tuple[Term, Sum]]) -> Steps:
+        side, index = variable
+        terms: list[Any] = []
+        for term, part in parts:
+            rows = yield self._factors(side, () if term.scalar is None else (term.scalar,))
+            if rows is not None:
+                terms += scaled(part, term.number, **{("rows1", "rows2")[side]: rows})
+        return self._collapse(terms, shared=self.uses[side][index] > 1)
+
+    def added(self, first: Sum | None, second: Sum | None) -> Sum | None:
+        return (*(first or ()), *(second or ())) or None
+
+    def times_variance(self, name: str, part: Sum) -> Sum:
+        return tuple(scaled(part, 1.0, numbers=(self.variances[name],)))
+
+    def of_bias(self, name: str) -> Sum:
+        return (((self.variances[name],), (), (), None),)
+
+    def of_inputs(self, sides: tuple[int, int], one: InputProduct, other: InputProduct) -> Sum:
+        variance = self.variances[one.matrix]
+        is_vector = one.matrix in self.vectors
+        key = (one.position, other.position, one.matrix if is_vector else None)
+        if key not in self.grams:
+            flat = [self._flat(side) for side in (0, 1)]
+            weights = variance if is_vector else None
+            self.grams[key] = self.recorder.call(
+                integrals.gram, (not self.same,), *flat, one.position, other.position, weights
+            )
+        return ((() if is_vector else (variance,), (), (), self.grams[key]),)
+
+    def _flat(self, side: int) -> Any:
+        """Inputs (n, positions, features)."""
+        graph, x = self.graphs[side], self.sides[side].x
+        key = ("inputs", x)
+        if len(graph.input_shape) == 2 and not graph.masked:
+            return x
+        if key not in self.grams:
+            self.grams[key] = self.recorder.call(integrals.features, (graph.masked,), x)
+        return self.grams[key]
 
     def covariance(self, a: int, b: int) -> Steps:
         """Cov(a, b'), a sum."""
-        return (yield self._bilinear(a, b, self.covariances, self.covariance, self._covariance_of_roots))
+        return self.bilinear("covariance", (0, a), (self.second, b))
 
-    def _covariance_of_roots(self, a: int, b: int) -> Steps:
-        one, other = self.graphs[0].lines[a].statement, self.graphs[1].lines[b].statement
-        if isinstance(one, MatMul) and isinstance(other, MatMul):
-            part = yield self.moment(one.vector, other.vector)
-            return tuple(scaled(part, 1.0, numbers=(self.variances[one.matrix],))) if part else None
-        if isinstance(one, InputProduct) and isinstance(other, InputProduct):
-            return self._inputs(one, other)
-        return (((self.variances[one.bias],), (), (), None),) if isinstance(one, BiasVector) else None
-
-    def _bilinear(
-        self,
-        a: int,
-        b: int,
-        known: dict[tuple[int, int], Sum | None],
-        ask: Callable[[int, int], Steps],
-        of_roots: Callable[[int, int], Steps],
-    ) -> Steps:
-        """Something bilinear in two G-variables, that vanishes for independent ones, a sum.
-
-        Args:
-            a, b: the variables.
-            known: what was found before.
-            ask: the same of other variables.
-            of_roots: the same of products with matrices and of biases.
-        """
-        if self.same and a > b:
-            a, b = b, a
-        if (a, b) not in known:
-            first, second = self.graphs[0].lines[a], self.graphs[1].lines[b]
-            found: Sum | None = None
-            if not first.roots & second.roots:
-                pass
-            elif isinstance(first.statement, LinComb):
-                shared = self.uses[0][a] > 1
-                found = yield self._combination(0, first.statement, lambda term: ask(term, b), shared=shared)
-            elif isinstance(second.statement, LinComb):
-                shared = self.uses[1][b] > 1
-                found = yield self._combination(1, second.statement, lambda term: ask(a, term), shared=shared)
-            else:
-                found = yield of_roots(a, b)
-            known[a, b] = found
-        return known[a, b]
-
-    def _combination(self, side: int, statement: LinComb, ask: Callable[[int], Steps], *, shared: bool) -> Steps:
-        """The linear combination of what is asked for each of its variables, a sum."""
-        terms: list[Any] = []
-        for term in statement.terms:
-            part = yield ask(term.variable)
-            rows = yield self._factors(side, () if term.scalar is None else (term.scalar,))
-            if part and rows is not None:
-                terms += scaled(part, term.number, **{("rows1", "rows2")[side]: rows})
-        return self._collapse(terms, shared=shared)
-
-    def _inputs(self, one: InputProduct, other: InputProduct) -> Sum:
-        var = self.variances[one.matrix]
-        is_vector = np.ndim(var) == 1
-        key = (one.position, other.position, one.matrix if is_vector else None)
-        if key not in self.grams:
-            x1, x2 = self.sides[0].x, self.sides[1].x
-            weights = var if is_vector else None
-            self.grams[key] = integrals.gram(not self.same, x1, x2, one.position, other.position, weights)
-        return ((() if is_vector else (var,), (), (), self.grams[key]),)
-
-    # Pairs of vectors of any kind.
-
-    def moment(self, a: int, b: int) -> Steps:
+    def moment(self, a: Variable, b: Variable) -> Steps:
         """E[a b'], a sum."""
-        if self.same and a > b:
-            a, b = b, a
-        key = (a, b)
-        if key in self.moments:
-            return self.moments[key]
-        self.moments[key] = yield self._over_parts(a, b, self._product)
-        return self.moments[key]
+        a, b = min(a, b), max(a, b)
+        key = ("moment", a, b)
+        if key not in self.found:
+            self.found[key] = yield self._over_parts(a, b, self._product)
+        return self.found[key]
 
-    def _over_parts(self, a: int, b: int, ask: Callable[[Part, Part], Steps]) -> Steps:
+    def _over_parts(self, a: Variable, b: Variable, ask: Callable[[Part, Part], Steps]) -> Steps:
         """What is asked for each pair of summands of two vectors, added up."""
         terms: list[Any] = []
-        for part1 in self.programs[0].parts(a):
-            for part2 in self.programs[1].parts(b):
-                rows1, rows2 = (yield self._factors(0, part1.scalars)), (yield self._factors(1, part2.scalars))
+        for part1 in self.programs[a[0]].parts(a[1]):
+            for part2 in self.programs[b[0]].parts(b[1]):
+                rows1, rows2 = (yield self._factors(a[0], part1.scalars)), (yield self._factors(b[0], part2.scalars))
                 if rows1 is None or rows2 is None:
                     continue
                 found = yield ask(part1, part2)
                 if found:
                     terms += scaled(found, part1.number * part2.number, rows1=rows1, rows2=rows2)
-        return self._collapse(terms, shared=self.uses[0][a] > 1 or self.uses[1][b] > 1)
+        return self._collapse(terms, shared=self.uses[a[0]][a[1]] > 1 or self.uses[b[0]][b[1]] > 1)
 
     def _product(self, part1: Part, part2: Part) -> Steps:
         """E[u v'] of two products of functions, the product over independent groups of them."""
@@ -194,15 +180,24 @@ class Limit:
     def _times(self, first: Sum, second: Sum) -> Sum:
         if len(first) * len(second) > MOST_TERMS:
             first, second = ((((), (), (), self.array(terms)),) for terms in (first, second))
-        return tuple(multiply(first, second))
+        return tuple(
+            (a1 + a2, b1 + b2, c1 + c2, self._times_blocks(k1, k2))
+            for a1, b1, c1, k1 in first
+            for a2, b2, c2, k2 in second
+        )
+
+    def _times_blocks(self, first: Any, second: Any) -> Any:
+        if first is None or second is None:
+            return second if first is None else first
+        return self.recorder.call(integrals.times, (), first, second)
 
     def _group(self, atoms1: tuple[Atom, ...], atoms2: tuple[Atom, ...]) -> Steps:
         """The expectation of the product of functions, a sum; None for zero."""
         if not atoms2:
-            mean = yield self._mean_of(0, atoms1)
+            mean = yield self._mean_of_product(0, atoms1)
             return None if mean is None else (((), (mean,), (), None),)
         if not atoms1:
-            mean = yield self._mean_of(1, atoms2)
+            mean = yield self._mean_of_product(1, atoms2)
             return None if mean is None else (((), (), (mean,), None),)
         atom1, atom2 = product(atoms1), product(atoms2)
         key = (atom1.key, atom2.key)
@@ -223,43 +218,40 @@ class Limit:
             k = yield self.covariance(atom1.gaussians[0], atom2.gaussians[0])
         if atom1.is_gaussian or atom2.is_gaussian or k is None:
             # E[phi psi'] = E[phi] E[psi] + k12 E[phi'] E[psi'] + ..., where one of them has no more terms
-            mean1, slope1 = yield self.mean_and_slope(0, atom1)
-            mean2, slope2 = yield self.mean_and_slope(1, atom2)
+            mean1, mean2 = (yield self.mean_of(0, atom1)), (yield self.mean_of(1, atom2))
             terms: list[Any] = []
             if mean1 is not None and mean2 is not None:
                 terms.append(((), (mean1,), (mean2,), None))
             if k:
-                rows1, rows2 = (() if slope is None else (slope,) for slope in (slope1, slope2))
+                rows1, rows2 = (yield self.slope_of(0, atom1)), (yield self.slope_of(1, atom2))
                 terms += scaled(k, 1.0, rows1=rows1, rows2=rows2)
             return tuple(terms) or None
         activation1, activation2 = atom1.activation, atom2.activation
         centred = (yield self.mean(0, atom1.gaussians[0])) is None and (yield self.mean(1, atom2.gaussians[0])) is None
         cross = not self.same
         if centred and activation1 is not None and activation1 == activation2:
-            first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
             if self.same and atom1.key == atom2.key:
-                block = integrals.dual_at_equal(activation1, False, (yield self.variance(0, atom1.gaussians[0])))
-            else:
-                block = integrals.dual(activation1, cross, k, first, second)
-            return (((), (), (), block),)
+                variance = yield self.variance(0, atom1.gaussians[0])
+                return self._block(integrals.dual_at_equal, (activation1, False), variance)
+            first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
+            return self._block(integrals.dual, (activation1, cross), k, first, second)
         forms = piecewise_linear(activation1), piecewise_linear(activation2)
         if centred and forms[0] and forms[1]:
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
-            return (((), (), (), integrals.piecewise_dual(*forms, cross, k, first, second)),)
+            return self._block(integrals.piecewise_dual, (*forms, cross), k, first, second)
         first, second = (yield self.hermite(0, atom1)), (yield self.hermite(1, atom2))
         if self.same and atom1.key == atom2.key:
-            return (((), (), (), integrals.second_moment(first)),)
-        block = integrals.mehler(atom1.expression == atom2.expression, cross, k, first, second)
-        return (((), (), (), block),)
+            return self._block(integrals.second_moment, (), first)
+        return self._block(integrals.mehler, (atom1.expression == atom2.expression, cross), k, first, second)
 
     def _several(self, atom1: Atom, atom2: Atom) -> Steps:
         """E[phi(z1, z2) psi(z1', z2')] of up to two variables each."""
         first, second = (yield self.planar(0, atom1)), (yield self.planar(1, atom2))
         if self.same and atom1.key == atom2.key:
-            return (((), (), (), planar.second_moment(first)),)
+            return self._block(planar.second_moment, (), first)
         covariances = yield self._between(atom1, atom2)
-        block = planar.product(atom1.expression == atom2.expression, not self.same, covariances, first, second)
-        return (((), (), (), block),)
+        fixed = (atom1.expression == atom2.expression, not self.same)
+        return self._block(planar.product, fixed, covariances, first, second)
 
     def _between(self, atom1: Atom, atom2: Atom) -> Steps:
         """The covariances of the arguments of two functions: arrays, or None for zero."""
@@ -277,9 +269,6 @@ class Limit:
         if self.graphs[0].lines[a].roots & self.graphs[1].lines[b].roots:
             self.asked.add((min(a, b), max(a, b)) if self.same else (a, b))
 
-    def _expand(self, side: int, value: Any) -> Any:
-        return value if self.same else value[:, None] if side == 0 else value[None, :]
-
     def _collapse(self, terms: list[Any], *, shared: bool) -> Sum | None:
         """A sum that is used several times, or has many terms, becomes one array."""
         if not terms:
@@ -291,60 +280,48 @@ class Limit:
             terms = [((), (), (), self.array(tuple(piece))) for piece in pieces]
         return tuple(terms)
 
-    # One side by itself. In the other mode these are looked up: each row with itself is done first.
+    # One side by itself. For pairs these are looked up: each row with itself was done before.
 
-    def _row(self, side: int, key: str, make: Callable[[], Steps], ask: Callable[["Limit"], Steps]) -> Steps:
+    def _row(self, side: int, key: str, make: Callable[["Limit"], Steps]) -> Steps:
+        """What `make` finds with the limit of each row with itself; both of its sides are the one that is meant."""
         known = self.sides[side].known
         if key not in known:
-            if self.same:
-                known[key] = yield make()
-            else:  # two inputs may ask for what neither needs for itself: means, where they turn out independent
-                alone = self._alone(side)
-                known[key] = alone.run(ask(alone))
+            # two inputs may ask for what neither needs for itself: means, where they turn out independent
+            known[key] = yield make(self if self.same else self._alone(side))
         return known[key]
 
     def _alone(self, side: int) -> "Limit":
         """The limit of one side, each row with itself."""
-        one = self.sides[side]
-        programs = (self.programs[side], self.programs[side])
-        return Limit(programs, self.variances, (one, one), self.options, same=True)
+        if side not in self.alone:
+            one, program = self.sides[side], self.programs[side]
+            arguments = self.variances, self.vectors, (one, one), self.options, self.recorder
+            self.alone[side] = type(self)((program, program), *arguments, same=True)
+        return self.alone[side]
 
     def variance(self, side: int, g: int) -> Steps:
         """Var(g) per row."""
 
-        def make() -> Steps:
-            return self.array((yield self.covariance(g, g)))
+        def make(limit: Limit) -> Steps:
+            return limit.array((yield limit.covariance(g, g)))
 
-        return (yield self._row(side, f"variance {g}", make, lambda limit: limit.variance(0, g)))
+        return self._row(side, f"variance {g}", make)
 
     def row_covariance(self, side: int, a: int, b: int) -> Steps:
-        """Cov(a, b) per row; None where it is zero for all programs of this shape."""
+        """Cov(a, b) per row; None for zero."""
         a, b = sorted((a, b))
 
-        def make() -> Steps:
-            found = yield self.covariance(a, b)
-            return None if found is None else self.array(found)
+        def make(limit: Limit) -> Steps:
+            return limit.array_or_none((yield limit.covariance(a, b)))
 
-        return (yield self._row(side, f"covariance {a} {b}", make, lambda limit: limit.row_covariance(0, a, b)))
+        return self._row(side, f"covariance {a} {b}", make)
 
     def mean(self, side: int, g: int) -> Steps:
         """E[g] per row, or None for zero."""
 
-        def make() -> Steps:
-            statement = self.graphs[side].lines[g].statement
-            if isinstance(statement, Constant):
-                return jnp.full(self.shape, statement.value, self.dtype) if statement.value else None
-            if not isinstance(statement, LinComb):
-                return None
-            terms = []
-            for term in statement.terms:
-                part = yield self.mean(side, term.variable)
-                rows = yield self._factors(side, () if term.scalar is None else (term.scalar,))
-                if part is not None and rows is not None:
-                    terms.append(((_number(term.number, self.dtype),), (part, *rows), (), None))
-            return self.array(tuple(terms)) if terms else None
+        def make(limit: Limit) -> Steps:
+            return limit.array_or_none((yield limit.expectation((0, g))))
 
-        return (yield self._row(side, f"mean {g}", make, lambda limit: limit.mean(0, g)))
+        return self._row(side, f"mean {g}", make)
 
     def _factors(self, side: int, indices: tuple[int, ...]) -> Steps:
         """The values of scalars; None when one of them is zero, so that what they multiply vanishes."""
@@ -353,136 +330,136 @@ class Limit:
             found.append((yield self.scalar(side, index)))
         return None if any(value is None for value in found) else tuple(found)
 
-    def _parameters(self, side: int, atom: Atom) -> Steps:
-        """The values of the scalars that an atom has as parameters."""
+    def _parameters(self, atom: Atom) -> Steps:
+        """The values of the scalars that an atom has as parameters, of each row by itself."""
         found = []
         for index in atom.scalars:
-            found.append((yield self.scalar(side, index)))
-        return tuple(self._or_zeros(value) for value in found)
+            found.append(self._or_zeros((yield self.scalar(0, index))))
+        return tuple(found)
 
     def _or_zeros(self, value: Any) -> Any:
-        return jnp.zeros(self.shape[:1], self.dtype) if value is None else value
+        return self.recorder.call(integrals.zeros, (), self.sides[0].x) if value is None else value
 
     def scalar(self, side: int, index: int) -> Steps:
         """The value of a scalar per row; None where it is zero whatever the inputs are."""
+        statement = self.graphs[side].lines[index].statement
 
-        def make() -> Steps:
-            statement = self.graphs[side].lines[index].statement
+        def make(limit: Limit) -> Steps:
             if isinstance(statement, Presence):
-                return self.sides[side].present[:, statement.position]
+                return limit.recorder.call(integrals.presence, (), limit.sides[0].x, statement.position)
             if isinstance(statement, ScalarFunction):
                 arguments = []
                 for argument in statement.arguments:
-                    arguments.append(self._or_zeros((yield self.scalar(side, argument))))
-                return apply_function(statement.fn, tuple(arguments))
+                    arguments.append(limit._or_zeros((yield limit.scalar(0, argument))))
+                return limit.recorder.call(apply_function, (statement.fn,), tuple(arguments))
             assert isinstance(statement, Average)
-            found = yield self._average(side, statement.vector)
-            return None if found is None else self.array(found)
+            return limit.array_or_none((yield limit._average(statement.vector)))
 
-        return (yield self._row(side, f"scalar {index}", make, lambda limit: limit.scalar(0, index)))
+        return self._row(side, f"scalar {index}", make)
 
-    def _average(self, side: int, vector: int) -> Steps:
-        """E[h] per row, a sum."""
-        factors = self.programs[side].factors(vector)
+    def _average(self, vector: int) -> Steps:
+        """E[h] of each row by itself, a sum."""
+        factors = self.programs[0].factors(vector)
         if factors is not None:
-            return (yield self.moment(*factors))
+            return (yield self.moment((0, factors[0]), (0, factors[1])))
         terms: list[Any] = []
-        for part in self.programs[side].parts(vector):
-            rows = yield self._factors(side, part.scalars)
+        for part in self.programs[0].parts(vector):
+            rows = yield self._factors(0, part.scalars)
             found = yield self._product(part, Part(1.0, (), ()))
             if rows is not None and found:
                 terms += scaled(found, part.number, rows1=rows)
         return tuple(terms) or None
 
-    def _mean_of(self, side: int, atoms: tuple[Atom, ...]) -> Steps:
+    def _mean_of_product(self, side: int, atoms: tuple[Atom, ...]) -> Steps:
         """The mean of a product of dependent functions per row; None for zero."""
         if len(atoms) != 2:
-            return (yield self.mean_and_slope(side, product(atoms)))[0]
+            return self.mean_of(side, product(atoms))
 
-        def make() -> Steps:  # as E[phi psi], which has more closed forms than E[(phi psi)]
-            found = yield self._group(atoms[:1], atoms[1:])
-            return None if found is None else self.array(found)
+        def make(limit: Limit) -> Steps:  # as E[phi psi], which has more closed forms than E[(phi psi)]
+            return limit.array_or_none((yield limit._group(atoms[:1], atoms[1:])))
 
-        key = f"mean of {atoms[0].key} {atoms[1].key}"
-        return (yield self._row(side, key, make, lambda limit: limit._mean_of(0, atoms)))
+        return self._row(side, f"mean of {atoms[0].key} {atoms[1].key}", make)
 
-    def mean_and_slope(self, side: int, atom: Atom) -> Steps:
-        """E[phi] and E[phi'] per row; the mean is None for zero, the slope for one."""
+    def mean_of(self, side: int, atom: Atom) -> Steps:
+        """E[phi] per row; None for zero."""
         if atom.is_gaussian:
-            return (yield self.mean(side, atom.gaussians[0])), None
+            return self.mean(side, atom.gaussians[0])
 
-        def make() -> Steps:
+        def make(limit: Limit) -> Steps:
+            call = limit.recorder.call
             if len(atom.gaussians) > 1:
-                return (yield self.planar(side, atom))["value"][0, 0], None
+                return call(planar.mean, (), (yield limit.planar(0, atom)))
             if not atom.gaussians:
-                like = jnp.zeros(self.shape, self.dtype)
-                return evaluate(atom.expression, (), (yield self._parameters(side, atom)), like), None
-            g = atom.gaussians[0]
-            form = piecewise_linear(atom.activation)
-            if form and (yield self.mean(side, g)) is None:
-                norm, _ = yield self.statistics(side, atom)
-                flat = jnp.full(self.shape, form[1], self.dtype)
-                return (form[0] * np.sqrt(2 / np.pi)).astype(self.dtype) * norm, flat
-            return integrals.mean_and_slope((yield self.hermite(side, atom)))
+                return call(integrals.constant, (atom.expression,), limit.sides[0].x, (yield limit._parameters(atom)))
+            form = yield limit._centred_form(atom)
+            if form:
+                return call(integrals.piecewise_mean, (form,), (yield limit.statistics(0, atom)))
+            return call(integrals.mean, (), (yield limit.hermite(0, atom)))
 
-        ask: Callable[[Limit], Steps] = lambda limit: limit.mean_and_slope(0, atom)  # noqa: E731
-        return (yield self._row(side, f"mean and slope {atom.key}", make, ask))
+        return self._row(side, f"mean of {atom.key}", make)
+
+    def slope_of(self, side: int, atom: Atom) -> Steps:
+        """E[phi'] of a function of one variable: factors per row, none of them for one."""
+        if atom.is_gaussian or not atom.gaussians:
+            return ()
+
+        def make(limit: Limit) -> Steps:
+            form = yield limit._centred_form(atom)
+            if form:
+                return limit.recorder.call(integrals.piecewise_mean_slope, (form,), (yield limit.statistics(0, atom)))
+            return limit.recorder.call(integrals.mean_slope, (), (yield limit.hermite(0, atom)))
+
+        return ((yield self._row(side, f"slope of {atom.key}", make)),)
+
+    def _centred_form(self, atom: Atom) -> Steps:
+        """The numbers of a piecewise linear function of a variable with mean zero; None for anything else."""
+        form = piecewise_linear(atom.activation)
+        return form if form and (yield self.mean(0, atom.gaussians[0])) is None else None
 
     def statistics(self, side: int, atom: Atom) -> Steps:
         """What the closed form of an activation wants to know of each row."""
 
-        def make() -> Steps:
-            return integrals.dual_statistics(atom.activation, (yield self.variance(side, atom.gaussians[0])))
+        def make(limit: Limit) -> Steps:
+            variance = yield limit.variance(0, atom.gaussians[0])
+            return limit.recorder.call(integrals.dual_statistics, (atom.activation,), variance)
 
-        return (yield self._row(side, f"statistics {atom.key}", make, lambda limit: limit.statistics(0, atom)))
+        return self._row(side, f"statistics {atom.key}", make)
 
     def hermite(self, side: int, atom: Atom, *, slope: bool = False) -> Steps:
         """Hermite coefficients of a function of one variable, or of its derivative, per row."""
 
-        def make() -> Steps:
+        def make(limit: Limit) -> Steps:
             g = atom.gaussians[0]
-            variance, mean = (yield self.variance(side, g)), (yield self.mean(side, g))
-            scalars = yield self._parameters(side, atom)
-            order = max(self.options.order, atom.least_order)
-            return integrals.hermite(atom.expression, slope, order, mean, variance, scalars)
+            variance, mean = (yield limit.variance(0, g)), (yield limit.mean(0, g))
+            fixed = (atom.expression, slope, max(limit.options.order, atom.least_order))
+            return limit.recorder.call(integrals.hermite, fixed, mean, variance, (yield limit._parameters(atom)))
 
-        ask: Callable[[Limit], Steps] = lambda limit: limit.hermite(0, atom, slope=slope)  # noqa: E731
-        return (yield self._row(side, f"hermite {atom.key}{' slope' if slope else ''}", make, ask))
+        return self._row(side, f"hermite {atom.key}{' slope' if slope else ''}", make)
 
     def planar(self, side: int, atom: Atom, *, slope: int | None = None) -> Steps:
         """Coefficients of a function of up to two variables, or of one of its derivatives, per row."""
         if len(atom.gaussians) > 2:
             raise TooManyVariablesError
 
-        def make() -> Steps:
+        def make(limit: Limit) -> Steps:
             covariances, means = [], []
             for i, g in enumerate(atom.gaussians):
                 row = []
                 for other in atom.gaussians[: i + 1]:
-                    self._ask(other, g)
-                    row.append((yield self.row_covariance(side, g, other)))
+                    limit._ask(other, g)
+                    row.append((yield limit.row_covariance(0, g, other)))
                 covariances.append(row)
-                means.append((yield self.mean(side, g)))
-            covariances[0][0] = self._or_zeros(covariances[0][0])
-            scalars = yield self._parameters(side, atom)
-            return planar.coefficients(atom.expression, slope, self.options.degree, means, covariances, scalars)
+                means.append((yield limit.mean(0, g)))
+            covariances[0][0] = limit._or_zeros(covariances[0][0])
+            fixed = (atom.expression, slope, limit.options.degree)
+            return limit.recorder.call(planar.coefficients, fixed, means, covariances, (yield limit._parameters(atom)))
 
-        ask: Callable[[Limit], Steps] = lambda limit: limit.planar(0, atom, slope=slope)  # noqa: E731
-        return (yield self._row(side, f"planar {atom.key}{'' if slope is None else f' slope {slope}'}", make, ask))
-
-
-def _number(value: float, dtype: Any) -> Any:
-    return np.asarray(value, dtype)
+        return self._row(side, f"planar {atom.key}{'' if slope is None else f' slope {slope}'}", make)
 
 
-def _cast(value: Any, dtype: Any) -> Any:
-    """A variance in the precision of the inputs; traced ones stay traced."""
-    return jnp.asarray(value, dtype) if isinstance(value, jnp.ndarray) else np.asarray(value, dtype)
-
-
-def _count_uses(graph: Any) -> list[int]:
+def _count_uses(graph: Graph) -> list[int]:
     uses = [0] * len(graph.lines)
     for index in graph.needed():
-        for used in graph.used_by(graph.lines[index].statement):
+        for used in graph.lines[index].statement.uses:
             uses[used] += 1
     return uses

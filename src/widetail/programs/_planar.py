@@ -5,7 +5,6 @@ matrix $T^n$ that follows from $T^{n-1}$. As in one variable, the integrals are 
 kernel is positive semi-definite, and what it leaves out is known from the second moment.
 """
 
-import functools
 from typing import Any
 
 import jax
@@ -15,12 +14,12 @@ from jaxtyping import Array, Float
 
 from widetail.gaussian import hermite_rule, norm_and_inverse
 from widetail.programs._expressions import Expression, evaluate, slopes
+from widetail.programs._gaussian import what_is_left
 
 # Matrices for degrees below these are computed together: for all degrees at once they would be mostly zeros.
 STAGES = (8, 16, 32, 64, 128)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def coefficients(
     expression: Expression, slope: int | None, degree: int, means: Any, covariances: Any, scalars: Any
 ) -> dict[str, Any]:
@@ -46,10 +45,7 @@ def coefficients(
     if len(covariances) == 2:
         covariance, variance2 = (zero if value is None else value for value in covariances[1])
         norm21 = covariance * inverse1
-        left = variance2 - norm21**2
-        # a second variable that the first one determines has a remainder of rounding errors only
-        left = jnp.where(left > 1e3 * jnp.finfo(left.dtype).eps * variance2, left, 0)
-        norm2, inverse2 = norm_and_inverse(left)
+        norm2, inverse2 = norm_and_inverse(what_is_left(variance2, norm21**2))
         _, deviation2 = norm_and_inverse(variance2)
     factor = jnp.stack([jnp.stack([norm1, zero]), jnp.stack([norm21, norm2])])[: len(covariances)]
     whiten = jnp.stack([jnp.stack([inverse1, zero]), jnp.stack([-norm21 * inverse1 * inverse2, inverse2])])
@@ -79,13 +75,16 @@ def coefficients(
     return {"value": value, "rest": rest, "whiten": whiten, "inverse": jnp.stack([inverse1, deviation2])}
 
 
-@jax.jit
+def mean(found: dict[str, Any]) -> Float[Array, "n"]:
+    """E[phi] per row."""
+    return found["value"][0, 0]
+
+
 def second_moment(found: dict[str, Any]) -> Float[Array, "n"]:
     """E[phi^2] per row."""
     return jnp.sum(found["value"] ** 2, axis=(0, 1)) + jnp.sum(found["rest"] ** 2, axis=0)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def product(same_function: bool, cross: bool, covariances: Any, first: Any, second: Any) -> Float[Array, "..."]:
     """E[phi(Z) psi(Z')] from coefficients.
 

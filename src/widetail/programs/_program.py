@@ -17,16 +17,14 @@ from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn import Parametrisation
 from widetail.numerics import is_traced
 from widetail.programs._accuracy import accuracy, evaluate, mean_of
-from widetail.programs._evaluation import Accuracy, Options, Side, make_side
+from widetail.programs._evaluation import Accuracy, Options
 from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
 from widetail.programs._language import trace
-from widetail.programs._limit import Limit
-from widetail.programs._needs import needs
+from widetail.programs._planning import needs, run_plan
 from widetail.programs._simulation import drawn_variables, simulated
 from widetail.programs._source import InputError, ProgramError
 from widetail.programs._statements import Graph, Random
-from widetail.programs._tangent import TangentLimit
 
 # Inputs that a program is tried on when it is made, to learn which matrices and biases it has.
 PROBES = ((3,), (4, 3), (6, 6, 3))
@@ -137,8 +135,8 @@ class Program(Kernel):
         """Carry each input through the program with itself."""
 
         def rows(x: Any) -> Rows:
-            side, replicates = self.replicates_of_rows(x, get)
-            return Rows(x, side.known, mean_of(replicates))
+            statistics, replicates = self.replicates_of_rows(x, get)
+            return Rows(x, statistics, mean_of(replicates))
 
         return rows
 
@@ -146,18 +144,13 @@ class Program(Kernel):
         """Carry every pair of inputs through the program."""
         return lambda rows1, rows2: mean_of(self.replicates_of_pairs(rows1, rows2, get))
 
-    def replicates_of_rows(self, x: Any, get: Get) -> tuple[Side, KernelValues]:
-        """The rows with what is known of each, and their kernels, once per replicate."""
-        program = self._decomposed(x.shape[1:])
-        side = make_side(x, program.graph, {})
-        return side, self._values((program,), (side,), get)
+    def replicates_of_rows(self, x: Any, get: Get) -> tuple[dict[str, Any], KernelValues]:
+        """What is known of each row, and its kernels, once per replicate of quasi-Monte Carlo, or once."""
+        return self._values((Rows(x, {}, KernelValues()),), get)
 
     def replicates_of_pairs(self, rows1: Rows, rows2: Rows, get: Get) -> KernelValues:
         """The kernels of all pairs, once per replicate of quasi-Monte Carlo, or once."""
-        program1, program2 = (self._decomposed(rows.inputs.shape[1:]) for rows in (rows1, rows2))
-        side1 = make_side(rows1.inputs, program1.graph, rows1.statistics)
-        side2 = make_side(rows2.inputs, program2.graph, rows2.statistics)
-        return self._values((program1, program2), (side1, side2), get)
+        return self._values((rows1, rows2), get)[1]
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Trace the program for this shape."""
@@ -271,20 +264,20 @@ class Program(Kernel):
     def _decomposed(self, input_shape: tuple[int, ...]) -> Decomposition:
         return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked)
 
-    def _values(self, programs: tuple[Decomposition, ...], sides: tuple[Side, ...], get: Get) -> KernelValues:
-        """The kernels of all pairs of two sides, or of each row of one with itself, once per replicate."""
+    def _values(self, sides: tuple[Rows, ...], get: Get) -> tuple[dict[str, Any], KernelValues]:
+        """What is known of each row of one side, and the kernels of it or of all pairs of two, once per replicate."""
+        programs = tuple(self._decomposed(rows.inputs.shape[1:]) for rows in sides)
         variances = {}
         for program in programs:
             variances |= self.variances_of(program.graph)
+        tangent = get != "nngp"
         if any(needs(program) is None for program in programs):
             graphs = tuple(program.graph for program in programs)
-            nngp, ntk = simulated(graphs, variances, sides, self.options.samples, tangent=get != "nngp")
-            return KernelValues(nngp if get != "ntk" else None, ntk)
-        kind = Limit if get == "nngp" else TangentLimit
-        ends = (programs[0], programs[-1]), (sides[0], sides[-1])
-        limit = kind(ends[0], variances, ends[1], self.options, same=len(sides) == 1)
-        nngp = limit.readout()[None] if get != "ntk" else None
-        return KernelValues(nngp, limit.tangent_readout()[None] if isinstance(limit, TangentLimit) else None)
+            inputs = tuple(rows.inputs for rows in sides)
+            nngp, ntk = simulated(graphs, variances, inputs, self.options.samples, tangent=tangent)
+            return {}, KernelValues(None if get == "ntk" else nngp, ntk)
+        nngp, ntk, statistics = run_plan(programs, self.options, tangent, variances, sides)
+        return statistics, KernelValues(None if get == "ntk" else nngp, ntk)
 
 
 @functools.lru_cache(maxsize=512)

@@ -1,7 +1,7 @@
 """The limit of programs with functions of more Gaussian variables than quadrature can do.
 
 A pair of inputs is followed through the program on quasi-random points. A Gaussian variable is drawn given those before
-it, with the covariances that the induction gives (see `_limit`), and expectations of products are averages over the
+it, with the covariances that the induction gives, and expectations of products are averages over the
 points. Every vector is evaluated once, so the cost grows with the square of the number of statements, not with the size
 of the functions they make together.
 """
@@ -14,11 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.programs._evaluation import Side
+from widetail.gaussian import norm_and_inverse
 from widetail.programs._functions import apply_function
+from widetail.programs._gaussian import what_is_left
+from widetail.programs._induction import Induction, Steps, Variable, run
 from widetail.programs._statements import (
     Average,
-    BiasVector,
     Constant,
     Graph,
     InputProduct,
@@ -27,6 +28,7 @@ from widetail.programs._statements import (
     Nonlin,
     Presence,
     ScalarFunction,
+    Term,
 )
 
 REPLICATES = 8
@@ -37,7 +39,7 @@ NUMBERS_AT_ONCE = 2**16
 def simulated(
     graphs: tuple[Graph, ...],
     variances: dict[str, Any],
-    sides: tuple[Side, ...],
+    inputs: tuple[Any, ...],
     samples: int,
     *,
     tangent: bool,
@@ -47,14 +49,13 @@ def simulated(
     Args:
         graphs: the program of each side.
         variances: of matrices and biases.
-        sides: two for pairs, one for every row with itself.
+        inputs: (n, *space, features), two for pairs, one for every row with itself.
         samples: points, divided among the replicates.
         tangent: whether the tangent kernel is wanted.
 
     Returns:
         Each with an axis for the replicates in front.
     """
-    inputs = tuple((side.x, side.present) for side in sides)
     return _replicates(graphs, samples, tangent, variances, inputs)
 
 
@@ -88,7 +89,8 @@ def _replicates(
     graphs: tuple[Graph, ...], samples: int, tangent: bool, variances: dict[str, Any], inputs: Any
 ) -> tuple[Any, Any]:
     """Both kernels, once per replicate."""
-    dtype = inputs[0][0].dtype
+    dtype = inputs[0].dtype
+    inputs = tuple(_divided(graph, x) for graph, x in zip(graphs, inputs, strict=True))
     # for one side as for two, so that an input has the same kernel with itself as with its copy
     dimensions = 2 * max(1, *(len(drawn_variables(graph)) for graph in graphs))
     points = jnp.asarray(_normal_points(dimensions, samples), dtype)
@@ -96,8 +98,11 @@ def _replicates(
 
     @jax.checkpoint
     def follow(points: Any, *sides: Any) -> tuple[Any, Any]:
-        run = _Simulation(graphs, variances, sides, points)
-        return run.moment(*run.ends), run.tangent_readout() if tangent else None
+        simulation = _Simulation(graphs, variances, sides, points)
+        ends = (0, graphs[0].output), (len(graphs) - 1, graphs[-1].output)
+        nngp, ntk = run(simulation.kernels(*ends, tangent=tangent))
+        like = jnp.zeros(len(sides[-1][0]), points.dtype)
+        return _or_zero(nngp, like), _or_zero(ntk, like) if tangent else None
 
     rows = max(1, NUMBERS_AT_ONCE // points.shape[1])
     if len(inputs) == 1:
@@ -108,6 +113,12 @@ def _replicates(
         return _in_pieces(functools.partial(follow, points, row), rows, inputs[1])
 
     return jax.lax.map(lambda points: jax.lax.map(lambda row: one_row(points, row), inputs[0]), points)
+
+
+def _divided(graph: Graph, x: Any) -> tuple[Any, Any]:
+    """Features (n, positions, features), and flags of presence (n, positions) or None."""
+    flat = x.reshape(len(x), -1, x.shape[-1])
+    return (flat[..., :-1], flat[..., -1]) if graph.masked else (flat, None)
 
 
 def _in_pieces(fn: Callable[[Any], Any], size: int, rows: Any) -> Any:
@@ -124,17 +135,18 @@ def _in_pieces(fn: Callable[[Any], Any], size: int, rows: Any) -> Any:
     return jax.tree.map(lambda values: values.reshape(-1, *values.shape[2:])[:count], found)
 
 
-class _Simulation:
-    """Vectors of one row of the first side (if there are two) and of some rows of the last, at some points."""
+class _Simulation(Induction):
+    """Vectors of one row of the first side (if there are two) and of some rows of the last, at some points.
+
+    Numbers are arrays (rows,), or (1,) where they are the same for all.
+    """
 
     def __init__(self, graphs: tuple[Graph, ...], variances: dict[str, Any], sides: Any, points: Any):
-        self.graphs = graphs
+        super().__init__(graphs)
         self.variances = variances
         self.sides = sides
         self.points = points
-        self.ends = (0, self.graphs[0].output), (len(sides) - 1, self.graphs[-1].output)
         self.values: tuple[dict[int, Any], ...] = tuple({} for _ in sides)  # (rows, points), of scalars (rows, 1)
-        self.known: dict[tuple[str, Any, Any], Any] = {}
         self.slopes: dict[Any, Any] = {}
         self.multiplied: dict[str, list[Any]] = {}  # the vectors that a matrix was multiplied with
         self.grams = {}
@@ -150,14 +162,15 @@ class _Simulation:
     def _draw(self, side: int, index: int) -> Any:
         """Values of a G-variable, given those that it depends on and that were drawn before."""
         variable = (side, index)
-        line = self._line(variable)
+        line = self.line(variable)
         self._multiply(side, line.statement)
-        mean = self._mean(side, index)[:, None]
+        x = self.sides[side][0]
+        mean = _or_zero(run(self.expectation(variable)), jnp.zeros(len(x), x.dtype))[:, None]
         if not line.roots:  # a constant, put together from constants
             return mean
         factor = self.factors[min(line.roots)]
-        against = [self.covariance(other, variable) for other in factor.variables]
-        return mean + factor.draw(variable, against, self.covariance(variable, variable))
+        covariances = [run(self.bilinear("covariance", other, variable)) for other in (*factor.variables, variable)]
+        return mean + factor.draw(variable, covariances[:-1], covariances[-1])
 
     def _follow(self, side: int, index: int) -> Any:
         """Values of anything else; None of G-variables that are only parts of others."""
@@ -191,7 +204,7 @@ class _Simulation:
         for one in range(side + 1):
             # those of two G-variables are known exactly
             asked = [
-                other for other in others if other[0] == one and "H" in (self._line(other).kind, self._line(new).kind)
+                other for other in others if other[0] == one and "H" in (self.line(other).kind, self.line(new).kind)
             ]
             if not asked:
                 continue
@@ -201,64 +214,35 @@ class _Simulation:
             else:  # the first side is one row
                 found = jnp.einsum("kp,rp->kr", theirs[:, 0], mine)
             for other, moment in zip(asked, found / len(self.points), strict=True):
-                self.known["moment", min(other, new), max(other, new)] = moment
+                self.found["moment", min(other, new), max(other, new)] = moment
 
     def _at_all_points(self, side: int, values: Any) -> Any:
         return jnp.broadcast_to(values, (len(self.sides[side][0]), len(self.points)))
-
-    def _mean(self, side: int, index: int) -> Any:
-        """E[g] per row."""
-        statement, x = self.graphs[side].lines[index].statement, self.sides[side][0]
-        if isinstance(statement, Constant):
-            return jnp.full(len(x), statement.value, x.dtype)
-        if not isinstance(statement, LinComb):
-            return jnp.zeros(len(x), x.dtype)
-        return sum(self._factor(side, term)[..., 0] * self._mean(side, term.variable) for term in statement.terms)
 
     def _factor(self, side: int, term: Any) -> Any:
         """The factor of a summand, (rows, 1) or (1,)."""
         number = jnp.asarray([term.number], self.points.dtype)
         return number if term.scalar is None else number * self.values[side][term.scalar]
 
-    # Pairs of variables, each a side and a place in its program.
+    # What the induction asks for.
 
-    def covariance(self, a: Any, b: Any) -> Any:
-        """Cov(a, b) of two G-variables, per row; None for independent ones."""
-        return self._bilinear("covariance", a, b, self._covariance_of_roots)
+    def constant(self, side: int, value: float) -> Any:
+        return jnp.full(1, value, self.points.dtype)
 
-    def tangent(self, a: Any, b: Any) -> Any:
-        """The tangent of two G-variables; see `_tangent`."""
-        return self._bilinear("tangent", a, b, self._tangent_of_roots)
+    def combined(self, variable: Variable, parts: list[tuple[Term, Any]]) -> Any:
+        return sum(self._factor(variable[0], term)[..., 0] * part for term, part in parts)
 
-    def _bilinear(self, kind: str, a: Any, b: Any, of_roots: Callable[[Any, Any], Any]) -> Any:
-        a, b = sorted((a, b))
-        key = (kind, a, b)
-        if key not in self.known:
-            first, second = self._line(a), self._line(b)
-            if not first.roots & second.roots:
-                self.known[key] = None
-            elif isinstance(first.statement, LinComb):
-                ask = lambda term: self._bilinear(kind, (a[0], term), b, of_roots)  # noqa: E731
-                self.known[key] = self._combination(a[0], first.statement, ask)
-            elif isinstance(second.statement, LinComb):
-                ask = lambda term: self._bilinear(kind, a, (b[0], term), of_roots)  # noqa: E731
-                self.known[key] = self._combination(b[0], second.statement, ask)
-            else:
-                self.known[key] = of_roots(a, b)
-        return self.known[key]
+    def added(self, first: Any, second: Any) -> Any:
+        return first if second is None else second if first is None else first + second
 
-    def _combination(self, side: int, statement: LinComb, ask: Callable[[int], Any]) -> Any:
-        parts = [(term, ask(term.variable)) for term in statement.terms]
-        return _add(self._factor(side, term)[..., 0] * part for term, part in parts if part is not None)
+    def times_variance(self, name: str, part: Any) -> Any:
+        return self.variances[name] * part
 
-    def _covariance_of_roots(self, a: Any, b: Any) -> Any:
-        one, other = self._line(a).statement, self._line(b).statement
-        if isinstance(one, MatMul):
-            return self.variances[one.matrix] * self.moment((a[0], one.vector), (b[0], other.vector))
-        if isinstance(one, InputProduct):
-            return self._gram(one.matrix, a[0], b[0])[one.position, other.position]
-        assert isinstance(one, BiasVector)
-        return self.variances[one.bias][None]
+    def of_inputs(self, sides: tuple[int, int], one: InputProduct, other: InputProduct) -> Any:
+        return self._gram(one.matrix, *sides)[one.position, other.position]
+
+    def of_bias(self, name: str) -> Any:
+        return self.variances[name][None]
 
     def _gram(self, matrix: str, side: int, other: int) -> Any:
         """Covariances of the products of an input matrix: (positions, positions, rows)."""
@@ -273,47 +257,41 @@ class _Simulation:
             self.grams[key] = jax.lax.optimization_barrier(found / features)
         return self.grams[key]
 
-    def _tangent_of_roots(self, a: Any, b: Any) -> Any:
-        one, other = self._line(a).statement, self._line(b).statement
-        own = self.covariance(a, b)
-        below = self.moment_tangent((a[0], one.vector), (b[0], other.vector)) if isinstance(one, MatMul) else None
-        return own if below is None else own + self.variances[one.matrix] * below
-
-    def moment(self, a: Any, b: Any) -> Any:
-        """E[a b] of two vectors, per row."""
-        a, b = sorted((a, b))
+    def moment(self, a: Variable, b: Variable) -> Steps:
+        a, b = min(a, b), max(a, b)
         key = ("moment", a, b)
-        if key not in self.known:
-            if self._line(a).kind == self._line(b).kind == "G":
-                self.known[key] = _add([self._mean(*a) * self._mean(*b), self.covariance(a, b)])
+        if key not in self.found:
+            if self.line(a).kind == self.line(b).kind == "G":
+                means = (yield self.expectation(a)), (yield self.expectation(b))
+                product = None if means[0] is None or means[1] is None else means[0] * means[1]
+                self.found[key] = self.added(product, (yield self.bilinear("covariance", a, b)))
             else:
-                self.known[key] = jnp.mean(self.values[a[0]][a[1]] * self.values[b[0]][b[1]], axis=1)
-        return self.known[key]
+                self.found[key] = jnp.mean(self.values[a[0]][a[1]] * self.values[b[0]][b[1]], axis=1)
+        return self.found[key]
 
-    def moment_tangent(self, a: Any, b: Any) -> Any:
-        """The tangent of two vectors of any kind; None where nothing is shared."""
-        a, b = sorted((a, b))
+    def moment_tangent(self, a: Variable, b: Variable) -> Steps:
+        a, b = min(a, b), max(a, b)
         key = ("moment_tangent", a, b)
-        if key not in self.known:
-            first, second = self._line(a).support, self._line(b).support
-            rows = [[self.tangent((a[0], g), (b[0], other)) for other in second] for g in first]
-            if all(entry is None for row in rows for entry in row):
-                self.known[key] = None
-            else:
-                like = jnp.zeros(len(self.sides[-1][0]), self.points.dtype)
-                tangents = jnp.stack([jnp.stack([_or_zero(entry, like) for entry in row]) for row in rows])
+        if key not in self.found:
+            like, is_zero, rows = jnp.zeros(len(self.sides[-1][0]), self.points.dtype), True, []
+            for g in self.line(a).support:
+                row = []
+                for other in self.line(b).support:
+                    tangent = yield self.bilinear("tangent", (a[0], g), (b[0], other))
+                    is_zero = is_zero and tangent is None
+                    row.append(_or_zero(tangent, like))
+                rows.append(row)
+            self.found[key] = None
+            if not is_zero:
+                tangents = jnp.stack([jnp.stack(row) for row in rows])
                 products = jnp.einsum("irp,jrp->ijr", *_same_rows(self._slopes(a), self._slopes(b)))
-                self.known[key] = jnp.sum(tangents * products, axis=(0, 1)) / len(self.points)
-        return self.known[key]
-
-    def tangent_readout(self) -> Any:
-        """The tangent kernel of the readout's outputs: its own weights, and the body."""
-        return _add([self.moment(*self.ends), self.moment_tangent(*self.ends)])
+                self.found[key] = jnp.sum(tangents * products, axis=(0, 1)) / len(self.points)
+        return self.found[key]
 
     def _slopes(self, variable: Any) -> Any:
         """The derivatives of a vector in the Gaussian variables of its support: (variables, rows, points)."""
         if variable not in self.slopes:
-            side, line = variable[0], self._line(variable)
+            side, line = variable[0], self.line(variable)
             shape = (len(line.support), len(self.sides[side][0]), len(self.points))
             if line.kind == "G":
                 found = jnp.ones(shape, self.points.dtype)
@@ -333,9 +311,6 @@ class _Simulation:
         slopes = jax.grad(lambda values: jnp.sum(apply_function(statement.fn, values)))(tuple(values))
         lines = self.graphs[side].lines
         return [it for it in zip(statement.arguments, slopes, strict=True) if lines[it[0]].support]
-
-    def _line(self, variable: Any) -> Any:
-        return self.graphs[variable[0]].lines[variable[1]]
 
 
 class _Factor:
@@ -357,11 +332,8 @@ class _Factor:
         like = jnp.zeros(len(self.matrix), self.columns.dtype)
         against = jnp.stack([_or_zero(value, like) for value in covariances] + [like] * (size - place), axis=-1)
         row = self._solve(against) if place else against
-        variance = like + variance
-        rest = variance - jnp.sum(row**2, axis=-1)
-        # a variable that the earlier ones determine has a remainder of rounding errors only: it counts as zero
-        is_new = rest > 1e3 * jnp.finfo(like.dtype).eps * variance
-        row = row.at[:, place].set(jnp.where(is_new, jnp.sqrt(jnp.where(is_new, rest, 1)), 0))
+        deviation, _ = norm_and_inverse(what_is_left(like + variance, jnp.sum(row**2, axis=-1)))
+        row = row.at[:, place].set(deviation)
         self.matrix = self.matrix.at[:, place].set(row)
         self.variables.append(variable)
         return row @ self.columns
@@ -393,12 +365,6 @@ def _factors(graphs: tuple[Graph, ...], drawn: list[list[int]], points: Any) -> 
             columns.setdefault(find(min(line.roots)), []).append(column)
     factors = {family: _Factor(points[:, np.asarray(places)].T) for family, places in columns.items()}
     return {root: factors[find(root)] for root in list(parents)}
-
-
-def _add(parts: Any) -> Any:
-    """The sum of what is not None; None for nothing."""
-    parts = [part for part in parts if part is not None]
-    return functools.reduce(lambda a, b: a + b, parts) if parts else None
 
 
 def _or_zero(value: Any, like: Any) -> Any:

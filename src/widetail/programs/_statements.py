@@ -1,9 +1,13 @@
 """A program as data: its statements, and what is known of them before any number is computed."""
 
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from widetail.programs._source import Place
+
+if TYPE_CHECKING:
+    from widetail.programs._induction import Induction
 
 Kind = Literal["G", "H", "S"]
 RandomKind = Literal["matrix", "input_matrix", "bias"]
@@ -26,34 +30,85 @@ class Random:
     place: Place
 
 
+class Statement:
+    """What a line of a program computes, and the rules for it that do not depend on how expectations are computed."""
+
+    @property
+    def uses(self) -> tuple[int, ...]:
+        """The variables that it reads."""
+        return ()
+
+    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
+        """The random matrices and vectors that it is linear in."""
+        return frozenset()
+
+    def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
+        """The covariance with another product with the same matrix, or with the same bias.
+
+        Here and below, a value or the steps to one; see `Induction`.
+        """
+        raise TypeError(f"{type(self).__name__} has no covariance of its own")
+
+    def tangent_below(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
+        """The tangent with another product, without what the matrix itself adds, which is the covariance."""
+        return None
+
+
 @dataclasses.dataclass(frozen=True)
-class Constant:
+class Constant(Statement):
     """A G-variable whose entries are all the same number."""
 
     value: float
 
 
 @dataclasses.dataclass(frozen=True)
-class InputProduct:
+class InputProduct(Statement):
     """An input matrix times the input at one position: a G-variable."""
 
     matrix: str
     position: int
 
+    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
+        return frozenset([self.matrix])
+
+    def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
+        return induction.of_inputs(sides, self, other)
+
 
 @dataclasses.dataclass(frozen=True)
-class BiasVector:
+class BiasVector(Statement):
     """A bias: a G-variable."""
 
     bias: str
 
+    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
+        return frozenset([self.bias])
+
+    def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
+        return induction.of_bias(self.bias)
+
 
 @dataclasses.dataclass(frozen=True)
-class MatMul:
+class MatMul(Statement):
     """A matrix times a vector: a G-variable."""
 
     matrix: str
     vector: int
+
+    @property
+    def uses(self) -> tuple[int, ...]:
+        return (self.vector,)
+
+    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
+        return frozenset([self.matrix])
+
+    def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
+        moment = yield induction.moment((sides[0], self.vector), (sides[1], other.vector))
+        return None if moment is None else induction.times_variance(self.matrix, moment)
+
+    def tangent_below(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
+        below = yield induction.moment_tangent((sides[0], self.vector), (sides[1], other.vector))
+        return None if below is None else induction.times_variance(self.matrix, below)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,43 +121,60 @@ class Term:
 
 
 @dataclasses.dataclass(frozen=True)
-class LinComb:
+class LinComb(Statement):
     """A linear combination: a G-variable if all of its variables are, an H-variable otherwise."""
 
     terms: tuple[Term, ...]
 
+    @property
+    def uses(self) -> tuple[int, ...]:
+        scalars = [term.scalar for term in self.terms if term.scalar is not None]
+        return (*(term.variable for term in self.terms), *scalars)
+
+    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
+        return frozenset().union(*(lines[term.variable].roots for term in self.terms))
+
 
 @dataclasses.dataclass(frozen=True)
-class Nonlin:
+class Nonlin(Statement):
     """A function of the entries of vectors, which may have scalars as parameters: an H-variable."""
 
     fn: Any
     arguments: tuple[int, ...]
 
+    @property
+    def uses(self) -> tuple[int, ...]:
+        return self.arguments
+
 
 @dataclasses.dataclass(frozen=True)
-class Average:
+class Average(Statement):
     """The mean over the width of a vector: a scalar, which the limit makes a number per data point."""
 
     vector: int
 
+    @property
+    def uses(self) -> tuple[int, ...]:
+        return (self.vector,)
+
 
 @dataclasses.dataclass(frozen=True)
-class ScalarFunction:
+class ScalarFunction(Statement):
     """A function of scalars."""
 
     fn: Any
     arguments: tuple[int, ...]
 
+    @property
+    def uses(self) -> tuple[int, ...]:
+        return self.arguments
+
 
 @dataclasses.dataclass(frozen=True)
-class Presence:
+class Presence(Statement):
     """1 where the input has something at a position, 0 where it is padding: a scalar."""
 
     position: int
-
-
-Statement = Constant | InputProduct | BiasVector | MatMul | LinComb | Nonlin | Average | ScalarFunction | Presence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,34 +240,14 @@ class Graph:
         roots: frozenset[str] = frozenset()
         support: tuple[int, ...] = ()
         if kind == "G":
-            roots = self._roots(statement)
+            roots = statement.roots(self.lines)
             support = () if isinstance(statement, Constant) else (index,)
         elif kind == "H":
-            found = {g for used in self.used_by(statement) for g in self.lines[used].support}
+            found = {g for used in statement.uses for g in self.lines[used].support}
             support = tuple(sorted(found))
         prefix = {"G": "g", "H": "h", "S": "s"}[kind]
         self.lines.append(Line(statement, kind, self.unique_name(place.name or prefix, "lines"), place, roots, support))
         return index
-
-    def _roots(self, statement: Statement) -> frozenset[str]:
-        if isinstance(statement, (MatMul, InputProduct)):
-            return frozenset([statement.matrix])
-        if isinstance(statement, BiasVector):
-            return frozenset([statement.bias])
-        if isinstance(statement, LinComb):
-            return frozenset().union(*(self.lines[term.variable].roots for term in statement.terms))
-        return frozenset()
-
-    def used_by(self, statement: Statement) -> tuple[int, ...]:
-        """The variables that a statement reads."""
-        if isinstance(statement, (MatMul, Average)):
-            return (statement.vector,)
-        if isinstance(statement, LinComb):
-            scalars = [term.scalar for term in statement.terms if term.scalar is not None]
-            return (*(term.variable for term in statement.terms), *scalars)
-        if isinstance(statement, (Nonlin, ScalarFunction)):
-            return statement.arguments
-        return ()
 
     def needed(self) -> list[int]:
         """The variables that the output depends on, in the order of their execution."""
@@ -204,5 +256,5 @@ class Graph:
             index = waiting.pop()
             if index not in found:
                 found.add(index)
-                waiting.extend(self.used_by(self.lines[index].statement))
+                waiting.extend(self.lines[index].statement.uses)
         return sorted(found)

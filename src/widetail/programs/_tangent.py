@@ -13,47 +13,21 @@ from widetail.programs import _integrals as integrals
 from widetail.programs import _planar as planar
 from widetail.programs._expressions import Atom, Part, independent_groups, product
 from widetail.programs._functions import piecewise_linear
+from widetail.programs._induction import Steps, Variable
 from widetail.programs._integrals import Sum, scaled
-from widetail.programs._limit import Limit, Steps
-from widetail.programs._statements import MatMul
+from widetail.programs._limit import Limit
 
 
 class TangentLimit(Limit):
-    """A limit that gives the tangent kernel as well."""
+    """A limit that has the tangents of vectors as well."""
 
-    def __init__(self, *arguments: Any, **options: Any):
-        super().__init__(*arguments, **options)
-        self.tangents: dict[tuple[int, int], Sum | None] = {}
-        self.moment_tangents: dict[tuple[int, int], Sum | None] = {}
-
-    def tangent_readout(self) -> Any:
-        """The tangent kernel of the readout's outputs: its own weights, and the body."""
-        output1, output2 = self.graphs[0].output, self.graphs[1].output
-        own = self.run(self.moment(output1, output2))
-        body = self.run(self.moment_tangent(output1, output2))
-        return self.array((*(own or ()), *(body or ())))
-
-    def tangent(self, a: int, b: int) -> Steps:
-        """The tangent of two G-variables, a sum."""
-        return (yield self._bilinear(a, b, self.tangents, self.tangent, self._tangent_of_roots))
-
-    def _tangent_of_roots(self, a: int, b: int) -> Steps:
-        one, other = self.graphs[0].lines[a].statement, self.graphs[1].lines[b].statement
-        own = yield self.covariance(a, b)
-        if isinstance(one, MatMul) and isinstance(other, MatMul):
-            below = yield self.moment_tangent(one.vector, other.vector)
-            if below:
-                return (*(own or ()), *scaled(below, 1.0, numbers=(self.variances[one.matrix],)))
-        return own
-
-    def moment_tangent(self, a: int, b: int) -> Steps:
+    def moment_tangent(self, a: Variable, b: Variable) -> Steps:
         """The tangent of two vectors of any kind, a sum."""
-        if self.same and a > b:
-            a, b = b, a
-        key = (a, b)
-        if key not in self.moment_tangents:
-            self.moment_tangents[key] = yield self._over_parts(a, b, self._product_tangent)
-        return self.moment_tangents[key]
+        a, b = min(a, b), max(a, b)
+        key = ("moment tangent", a, b)
+        if key not in self.found:
+            self.found[key] = yield self._over_parts(a, b, self._product_tangent)
+        return self.found[key]
 
     def _product_tangent(self, part1: Part, part2: Part) -> Steps:
         """The product rule over independent groups: the tangent of one times the moments of the others."""
@@ -76,45 +50,43 @@ class TangentLimit(Limit):
         terms: list[Any] = []
         for i, g in enumerate(atom1.gaussians):
             for j, other in enumerate(atom2.gaussians):
-                tangent = yield self.tangent(g, other)
+                tangent = yield self.bilinear("tangent", (0, g), (self.second, other))
                 if tangent is None:
                     continue
                 if is_pair:
                     return (yield self._pair_tangent(atom1, atom2, tangent))
                 first, second = (yield self.planar(0, atom1, slope=i)), (yield self.planar(1, atom2, slope=j))
                 if self.same and (atom1.key, i) == (atom2.key, j):
-                    slopes = planar.second_moment(first)
+                    slopes = self.recorder.call(planar.second_moment, (), first)
                 else:
                     is_same = atom1.expression == atom2.expression and i == j
-                    slopes = planar.product(is_same, not self.same, covariances, first, second)
-                terms.append(((), (), (), slopes * self.array(tangent)))
+                    slopes = self.recorder.call(planar.product, (is_same, not self.same), covariances, first, second)
+                terms += self._block(integrals.times, (), slopes, self.array(tangent))
         return tuple(terms) or None
 
     def _pair_tangent(self, atom1: Atom, atom2: Atom, tangent: Sum) -> Steps:
         if atom1.is_gaussian or atom2.is_gaussian:
-            _, slope1 = yield self.mean_and_slope(0, atom1)
-            _, slope2 = yield self.mean_and_slope(1, atom2)
-            rows1, rows2 = (() if slope is None else (slope,) for slope in (slope1, slope2))
+            rows1, rows2 = (yield self.slope_of(0, atom1)), (yield self.slope_of(1, atom2))
             return tuple(scaled(tangent, 1.0, rows1=rows1, rows2=rows2))
         slopes = yield self._slopes_product(atom1, atom2)
-        return (((), (), (), slopes * self.array(tangent)),)
+        return self._block(integrals.times, (), slopes, self.array(tangent))
 
     def _slopes_product(self, atom1: Atom, atom2: Atom) -> Steps:
         """E[phi'(z) psi'(z')] of one variable each, an array."""
-        cross = not self.same
+        cross, call = not self.same, self.recorder.call
         k = (yield self.covariance(atom1.gaussians[0], atom2.gaussians[0])) or ()
         activation1, activation2 = atom1.activation, atom2.activation
         centred = (yield self.mean(0, atom1.gaussians[0])) is None and (yield self.mean(1, atom2.gaussians[0])) is None
         if centred and activation1 is not None and activation1 == activation2:
             if self.same and atom1.key == atom2.key:
-                return integrals.dual_at_equal(activation1, True, (yield self.variance(0, atom1.gaussians[0])))
+                return call(integrals.dual_at_equal, (activation1, True), (yield self.variance(0, atom1.gaussians[0])))
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
-            return integrals.dual_slope(activation1, cross, k, first, second)
+            return call(integrals.dual_slope, (activation1, cross), k, first, second)
         forms = piecewise_linear(activation1), piecewise_linear(activation2)
         if centred and forms[0] and forms[1]:
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
-            return integrals.piecewise_slope(*forms, cross, k, first, second)
+            return call(integrals.piecewise_slope, (*forms, cross), k, first, second)
         first, second = (yield self.hermite(0, atom1, slope=True)), (yield self.hermite(1, atom2, slope=True))
         if self.same and atom1.key == atom2.key:
-            return integrals.second_moment(first)
-        return integrals.mehler(atom1.expression == atom2.expression, cross, k, first, second)
+            return call(integrals.second_moment, (), first)
+        return call(integrals.mehler, (atom1.expression == atom2.expression, cross), k, first, second)
