@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from widetail.programs import statements as statements
 from widetail.programs._accuracy import AccuracyWarning as AccuracyWarning
 from widetail.programs._accuracy import QuasiMonteCarloWarning as QuasiMonteCarloWarning
 from widetail.programs._evaluation import Accuracy as Accuracy
@@ -11,6 +12,7 @@ from widetail.programs._finite import FiniteProgram as FiniteProgram
 from widetail.programs._language import Builder as Builder
 from widetail.programs._pack import pack as pack
 from widetail.programs._program import Program as Program
+from widetail.programs._program import from_graph as from_graph
 from widetail.programs._program import program as program
 from widetail.programs._source import ProgramError as ProgramError
 

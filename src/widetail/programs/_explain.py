@@ -5,7 +5,7 @@ from typing import Any
 
 from widetail.programs._derived import SoftmaxEntry, WithNumber
 from widetail.programs._program import Program
-from widetail.programs._statements import (
+from widetail.programs.statements import (
     Average,
     BiasVector,
     Constant,

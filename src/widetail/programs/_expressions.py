@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from widetail import nn
 from widetail.programs._functions import apply_function, recognise
-from widetail.programs._statements import Constant, Graph, LinComb, Nonlin
+from widetail.programs.statements import Constant, Graph, LinComb, Nonlin
 
 # ("g", k): the k-th Gaussian argument; ("s", k): the k-th scalar; ("c", value): a constant;
 # ("n", fn, (expressions)): a function; ("l", ((number, scalar or None, expression), ...)): a linear combination

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from widetail.nn import Parametrisation, draw_weight, scaled_weight
 from widetail.programs._functions import apply_function
-from widetail.programs._statements import (
+from widetail.programs.statements import (
     Average,
     BiasVector,
     Constant,

@@ -1,7 +1,7 @@
 """Functions that programs apply to entries: which are known, and which the theory does not cover."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail import nn
+from widetail.programs._derived import Reordered
 
 # Radii at which the growth of a function is looked at; exp(x^2) overflows at 27, exp(x) at 710.
 _RADII = np.array([1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 18.0, 25.0, 40.0, 80.0, 160.0, 320.0, 640.0])
@@ -116,6 +117,16 @@ def complaint(fn: Any, vectors: int, scalars: int) -> str | None:
     # zero times an overflow is NaN too, so growth is looked at before NaN further out
     too_fast = _growth_complaint(np.abs(values)) if vectors else None
     return too_fast or (_UNDEFINED if np.isnan(values[:, _RADII <= 9]).any() else None)
+
+
+def wrong_with(fn: Any, is_vector: Sequence[bool]) -> str | None:
+    """What is wrong with a function of vectors and scalars, in the order of its arguments; None where nothing is."""
+    if fn in (jnp.multiply, jnp.divide) or (len(is_vector) == 1 and recognise(fn) is not None):
+        return None
+    # the check wants vectors first
+    order = sorted(range(len(is_vector)), key=lambda index: not is_vector[index])
+    probe = fn if order == sorted(order) else Reordered(fn, tuple(order))
+    return complaint(probe, sum(is_vector), len(is_vector) - sum(is_vector))
 
 
 def _growth_complaint(sizes: np.ndarray) -> str | None:

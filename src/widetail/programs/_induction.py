@@ -8,7 +8,7 @@ import abc
 from collections.abc import Callable, Generator
 from typing import Any, Literal
 
-from widetail.programs._statements import Constant, Graph, InputProduct, LinComb, Line, Term
+from widetail.programs.statements import Constant, Graph, InputProduct, LinComb, Line, Term
 
 Steps = Generator[Any, Any, Any]
 # A side of a pair of inputs, and a place in the program of that side.

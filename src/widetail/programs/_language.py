@@ -6,29 +6,26 @@ from numbers import Real
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from widetail import nn
-from widetail.checks import check_variance
-from widetail.programs._derived import Reordered, SoftmaxEntry
-from widetail.programs._functions import complaint, recognise
+from widetail.programs._derived import SoftmaxEntry
+from widetail.programs._front_end import GraphMaker
+from widetail.programs._functions import wrong_with
 from widetail.programs._source import InputError, Place, ProgramError, here
-from widetail.programs._statements import (
+from widetail.programs._values import Input, InputMatrix, Inputs, Matrix, Output, Readout, Scalar, Value, Vector
+from widetail.programs.statements import (
     Average,
     BiasVector,
     Constant,
     Graph,
-    Kind,
     LinComb,
     Nonlin,
-    Random,
     RandomKind,
     ScalarFunction,
     Statement,
     Term,
 )
-from widetail.programs._values import Input, InputMatrix, Inputs, Matrix, Output, Readout, Scalar, Value, Vector
 
 
 class Builder:
@@ -53,15 +50,15 @@ class Builder:
     def bias(self, var: Any = 1.0) -> Vector:
         """A random vector of entries N(0, var), the same for every data point and position."""
         name = self._random("bias", "b", var)
-        return Vector(self, self.add(BiasVector(name), "G", here()))
+        return Vector(self, self.add(BiasVector(name), here()))
 
     def zeros(self) -> Vector:
         """The vector of zeros."""
-        return Vector(self, self.add(Constant(0.0), "G", here()))
+        return Vector(self, self.add(Constant(0.0), here()))
 
     def ones(self) -> Vector:
         """The vector of ones."""
-        return Vector(self, self.add(Constant(1.0), "G", here()))
+        return Vector(self, self.add(Constant(1.0), here()))
 
     def nonlin(self, fn: Any, *arguments: Any) -> Vector:
         """A function of the entries of vectors, and of scalars.
@@ -96,30 +93,23 @@ class Builder:
         vectors = [argument for argument in arguments if isinstance(argument, Vector)]
         if not vectors:
             raise ProgramError("p.nonlin needs at least one vector; a function of scalars is p.scalar(fn, ...)", place)
-        wrong = None
-        is_known = fn in (jnp.multiply, jnp.divide) or (len(arguments) == 1 and recognise(fn) is not None)
-        if not is_known:
-            # the arguments come in the user's order; the check wants vectors first
-            order = [index for index, a in enumerate(arguments) if isinstance(a, Vector)]
-            order += [index for index, a in enumerate(arguments) if isinstance(a, Scalar)]
-            probe = fn if order == sorted(order) else Reordered(fn, tuple(order))
-            wrong = complaint(probe, len(vectors), len(arguments) - len(vectors))
+        wrong = wrong_with(fn, [isinstance(argument, Vector) for argument in arguments])
         if wrong:
             raise ProgramError(f"p.nonlin: the function {getattr(fn, '__name__', fn)!r} {wrong}", place)
-        return Vector(self, self.add(Nonlin(fn, tuple(argument.index for argument in arguments)), "H", place))
+        return Vector(self, self.add(Nonlin(fn, tuple(argument.index for argument in arguments)), place))
 
     def average(self, vector: Any) -> Scalar:
         """The mean over the width of a vector's entries, which becomes a number in the limit."""
         if isinstance(vector, Scalar):
             raise ProgramError("p.average takes a vector; a scalar is an average already", here())
         vector = self.own(Vector, vector, "p.average takes a vector")
-        return Scalar(self, self.add(Average(vector.index), "S", here()))
+        return Scalar(self, self.add(Average(vector.index), here()))
 
     def scalar(self, fn: Callable[..., Any], *arguments: Scalar) -> Scalar:
         """A function of scalars, made of JAX operations."""
         for argument in arguments:
             self.own(Scalar, argument, "p.scalar takes scalars")
-        return Scalar(self, self.add(ScalarFunction(fn, tuple(a.index for a in arguments)), "S", here()))
+        return Scalar(self, self.add(ScalarFunction(fn, tuple(a.index for a in arguments)), here()))
 
     def softmax(self, scalars: list[Scalar]) -> list[Scalar]:
         """The softmax of scalars, as scalars."""
@@ -149,9 +139,9 @@ class Builder:
 
     # What the values above call.
 
-    def add(self, statement: Statement, kind: Kind, place: Place) -> int:
+    def add(self, statement: Statement, place: Place) -> int:
         """Write a statement down."""
-        return self.graph.add(statement, kind, place)
+        return self.graph.add(statement, place)
 
     def combine(self, terms: list[tuple[float, Scalar | None, Vector]]) -> Vector:
         """A linear combination; sums within one line of the program become one statement."""
@@ -168,8 +158,7 @@ class Builder:
                 flat += [Term(number * term.number, term.scalar, term.variable) for term in inner.terms]
             else:
                 flat.append(Term(number, None if scalar is None else scalar.index, vector.index))
-        kind = "G" if all(self.graph.lines[term.variable].kind == "G" for term in flat) else "H"
-        return Vector(self, self.add(LinComb(tuple(flat)), kind, place))
+        return Vector(self, self.add(LinComb(tuple(flat)), place))
 
     def own(self, kind: type, value: Any, expectation: str) -> Any:
         """`value` if it is of the kind and of this program."""
@@ -204,16 +193,13 @@ class Builder:
 
     def _random(self, kind: RandomKind, default: str, var: Any) -> str:
         place = here()
+        name = self.graph.unique_name(place.name or default, "randoms")
         try:
-            check_variance("var", var, may_be_vector=kind == "input_matrix")
+            self.graph.add_random(name, kind, var, place)
+        except ProgramError:
+            raise
         except ValueError as error:
             raise ProgramError(f"p.{kind}: {error}", place) from None
-        if np.ndim(var) == 1 and len(var) != self.graph.features:
-            raise InputError(
-                f"p.{kind}: var has {len(var)} entries, but the inputs have {self.graph.features} features", place
-            )
-        name = self.graph.unique_name(place.name or default, "randoms")
-        self.graph.randoms[name] = Random(name, kind, var, place)
         return name
 
 
@@ -221,6 +207,8 @@ def trace(
     fn: Callable[..., Any], settings: dict[str, Any], input_shape: tuple[int, ...], masked: bool = False
 ) -> Graph:
     """Run a program on symbolic inputs of one shape and write down what it does."""
+    if isinstance(fn, GraphMaker):
+        return fn.graph(input_shape)
     builder = Builder(input_shape, masked)
     space = input_shape[:-1]
     if builder.graph.features < 1:

@@ -16,7 +16,7 @@ from widetail.programs._functions import apply_function, piecewise_linear
 from widetail.programs._induction import Induction, Steps, Variable, run
 from widetail.programs._integrals import Sum, scaled
 from widetail.programs._plan import Recorder
-from widetail.programs._statements import Average, Graph, InputProduct, Presence, ScalarFunction, Term
+from widetail.programs.statements import Average, Graph, InputProduct, Presence, ScalarFunction, Term
 
 # Longer sums are computed in pieces: every number of terms is compiled once.
 MOST_TERMS = 12

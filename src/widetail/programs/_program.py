@@ -20,11 +20,12 @@ from widetail.programs._accuracy import accuracy, evaluate, mean_of
 from widetail.programs._evaluation import Accuracy, Options
 from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
+from widetail.programs._front_end import GraphMaker
 from widetail.programs._language import trace
 from widetail.programs._planning import needs, run_plan
 from widetail.programs._simulation import drawn_variables, simulated
 from widetail.programs._source import InputError, ProgramError
-from widetail.programs._statements import Graph, Random
+from widetail.programs.statements import Graph, Random
 
 # Inputs that a program is tried on when it is made, to learn which matrices and biases it has.
 PROBES = ((3,), (4, 3), (6, 6, 3))
@@ -59,6 +60,8 @@ class Program(Kernel):
 
     def __call__(self, **settings: Any) -> "Program":
         """The same program with other settings; its variances are those that the settings give."""
+        if isinstance(self.fn, GraphMaker):
+            raise ValueError(f"{self} was made from a graph of statements and has no settings; got {sorted(settings)}.")
         return make_program(self.fn, dict(self.settings) | settings, masked=self.masked, options=self.options)
 
     def with_variances(self, **variances: Any) -> "Program":
@@ -334,6 +337,37 @@ def make_program(
     variances = {name: as_parameter(_plain(random.var)) for name, random in randoms.items()}
     written = tuple((name, _hashable(random.var)) for name, random in randoms.items())
     return Program(fn, frozen, masked, options or Options(), variances, written)
+
+
+def from_graph(
+    make: Callable[[tuple[int, ...]], Graph], input_shape: tuple[int, ...], *, name: str = "program"
+) -> Program:
+    """A program from graphs of statements, for front ends that have their own way of reading a model.
+
+    Args:
+        make: called with the shape of one input; gives the graph for it, always the same one, with its `output` set. It
+            may refuse a shape by raising a `ProgramError`.
+        input_shape: a shape that it takes, from which the variances are learned.
+        name: what messages call the program.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import numpy as np
+        >>> from widetail import programs
+        >>> from widetail.programs import statements as st
+        >>> def make(input_shape):
+        ...     graph = st.Graph(input_shape)
+        ...     graph.add_random("U", "input_matrix", 1.5)
+        ...     graph.output = graph.add(st.Nonlin(jnp.tanh, (graph.add(st.InputProduct("U", 0)),)))
+        ...     return graph
+        >>> programs.from_graph(make, (3,)).kernel(np.ones((2, 3))).nngp.shape
+        (2, 2)
+    """
+    maker = GraphMaker(make, name)
+    graph = maker.graph(tuple(input_shape))
+    program = Program(maker, (), graph.masked, Options(), {}, ())
+    bound = program.bind(tuple(input_shape))
+    return bound._replace(variances={name: as_parameter(_plain(var)) for name, var in bound.variances.items()})
 
 
 def _discover(fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], masked: bool) -> dict[str, Random]:

@@ -18,7 +18,7 @@ from widetail.gaussian import norm_and_inverse
 from widetail.programs._functions import apply_function
 from widetail.programs._gaussian import what_is_left
 from widetail.programs._induction import Induction, Steps, Variable, run
-from widetail.programs._statements import (
+from widetail.programs.statements import (
     Average,
     Constant,
     Graph,

@@ -42,7 +42,7 @@ class ProgramError(ValueError):
     """A program that the theory does not cover, or that does not fit its inputs; the message names the line."""
 
     def __init__(self, message: str, place: Place | None = None):
-        super().__init__(message if place is None else f"{message}\n  at {place}")
+        super().__init__(message if place is None or not place.line else f"{message}\n  at {place}")
         self.place = place
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from widetail.programs._derived import WithNumber, reversed_divide, reversed_subtract
 from widetail.programs._source import InputError, ProgramError, here
-from widetail.programs._statements import (
+from widetail.programs.statements import (
     Constant,
     InputProduct,
     Kind,
@@ -249,7 +249,7 @@ class Input(Value):
                 "and pass programs.pack(sequences)",
                 here(),
             )
-        return Scalar(builder, builder.add(Presence(self.position), "S", here()))
+        return Scalar(builder, builder.add(Presence(self.position), here()))
 
     def _misused(self, *_: Any) -> Any:
         raise self._refuse("arithmetic with", "multiply it by an input matrix first, U = p.input_matrix(var); U @ x")
@@ -333,7 +333,7 @@ class Matrix(Value):
         vector = builder.own(Vector, other, f"{self.describe()} must be multiplied by a vector")
         if builder.graph.lines[vector.index].statement == Constant(0.0):
             return vector
-        return Vector(builder, builder.add(MatMul(self.name, vector.index), "G", here()))
+        return Vector(builder, builder.add(MatMul(self.name, vector.index), here()))
 
     @property
     def T(self) -> Any:  # noqa: N802  (the name it has everywhere)
@@ -376,7 +376,7 @@ class InputMatrix(Matrix):
                 f"{self.describe()} is width x features and cannot take a hidden vector; use p.matrix(var)", here()
             )
         position = builder.own(Input, other, f"{self.describe()} must be multiplied by an input").position
-        return Vector(builder, builder.add(InputProduct(self.name, position), "G", here()))
+        return Vector(builder, builder.add(InputProduct(self.name, position), here()))
 
 
 class Readout(Value):

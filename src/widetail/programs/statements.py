@@ -1,16 +1,22 @@
 """A program as data: its statements, and what is known of them before any number is computed."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from widetail.programs._source import Place
+import numpy as np
+
+from widetail.checks import check_variance
+from widetail.programs._source import InputError, Place, ProgramError
 
 if TYPE_CHECKING:
     from widetail.programs._induction import Induction
 
 Kind = Literal["G", "H", "S"]
 RandomKind = Literal["matrix", "input_matrix", "bias"]
+# Of statements that stand for no line of a text.
+NOWHERE = Place("<graph>", 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +43,15 @@ class Statement:
     def uses(self) -> tuple[int, ...]:
         """The variables that it reads."""
         return ()
+
+    @property
+    def random(self) -> tuple[str, RandomKind] | None:
+        """The name of the random matrix or vector that it reads, and what that must be."""
+        return None
+
+    def kind(self, lines: Sequence["Line"]) -> Kind:
+        """What it defines: "G" (a Gaussian vector), "H" (its image) or "S" (a scalar)."""
+        return "G"
 
     def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
         """The random matrices and vectors that it is linear in."""
@@ -68,6 +83,10 @@ class InputProduct(Statement):
     matrix: str
     position: int
 
+    @property
+    def random(self) -> tuple[str, RandomKind] | None:
+        return self.matrix, "input_matrix"
+
     def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
         return frozenset([self.matrix])
 
@@ -80,6 +99,10 @@ class BiasVector(Statement):
     """A bias: a G-variable."""
 
     bias: str
+
+    @property
+    def random(self) -> tuple[str, RandomKind] | None:
+        return self.bias, "bias"
 
     def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
         return frozenset([self.bias])
@@ -94,6 +117,10 @@ class MatMul(Statement):
 
     matrix: str
     vector: int
+
+    @property
+    def random(self) -> tuple[str, RandomKind] | None:
+        return self.matrix, "matrix"
 
     @property
     def uses(self) -> tuple[int, ...]:
@@ -131,6 +158,9 @@ class LinComb(Statement):
         scalars = [term.scalar for term in self.terms if term.scalar is not None]
         return (*(term.variable for term in self.terms), *scalars)
 
+    def kind(self, lines: Sequence["Line"]) -> Kind:
+        return "G" if all(lines[term.variable].kind == "G" for term in self.terms) else "H"
+
     def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
         return frozenset().union(*(lines[term.variable].roots for term in self.terms))
 
@@ -146,6 +176,9 @@ class Nonlin(Statement):
     def uses(self) -> tuple[int, ...]:
         return self.arguments
 
+    def kind(self, lines: Sequence["Line"]) -> Kind:
+        return "H"
+
 
 @dataclasses.dataclass(frozen=True)
 class Average(Statement):
@@ -156,6 +189,9 @@ class Average(Statement):
     @property
     def uses(self) -> tuple[int, ...]:
         return (self.vector,)
+
+    def kind(self, lines: Sequence["Line"]) -> Kind:
+        return "S"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,12 +205,18 @@ class ScalarFunction(Statement):
     def uses(self) -> tuple[int, ...]:
         return self.arguments
 
+    def kind(self, lines: Sequence["Line"]) -> Kind:
+        return "S"
+
 
 @dataclasses.dataclass(frozen=True)
 class Presence(Statement):
     """1 where the input has something at a position, 0 where it is padding: a scalar."""
 
     position: int
+
+    def kind(self, lines: Sequence["Line"]) -> Kind:
+        return "S"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,17 +242,32 @@ class Line:
 
 
 class Graph:
-    """A program, traced for inputs of one shape.
+    """A program for inputs of one shape: random matrices and biases, and statements in the order of their execution.
+
+    `programs.program` makes one by running the user's function. Other ways into the room build it by hand and hand it
+    to `programs.from_graph`.
+
+    Args:
+        input_shape: shape of one input, without the rows: (*space, features).
+        masked: whether the last feature says which positions are there.
 
     Attributes:
-        input_shape: shape of one input, without the rows.
-        masked: whether the last feature says which positions are there.
-        lines: the statements in the order of their execution; variables are places in this list.
+        lines: the statements; a variable is a place in this list.
         randoms: the matrices and biases by name.
         output: the variable that the readout sees.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from widetail.programs import statements as st
+        >>> graph = st.Graph((3,))
+        >>> graph.add_random("U", "input_matrix", 1.5)
+        >>> hidden = graph.add(st.InputProduct("U", 0))
+        >>> graph.output = graph.add(st.Nonlin(jnp.tanh, (hidden,)), name="h")
+        >>> [line.kind for line in graph.lines]
+        ['G', 'H']
     """
 
-    def __init__(self, input_shape: tuple[int, ...], masked: bool):
+    def __init__(self, input_shape: tuple[int, ...], masked: bool = False):
         self.input_shape = input_shape
         self.masked = masked
         self.lines: list[Line] = []
@@ -234,9 +291,48 @@ class Graph:
         self._names[among, name] = count + 1
         return f"{name}.{count}" if count else name
 
-    def add(self, statement: Statement, kind: Kind, place: Place) -> int:
-        """Append a statement; the variable it defines."""
+    def add_random(self, name: str, kind: RandomKind, var: Any, place: Place = NOWHERE) -> None:
+        """Add a random matrix or bias.
+
+        Args:
+            name: not taken yet; its variance has this name among `Program.variances`.
+            kind: "matrix" (width x width), "input_matrix" (width x features) or "bias" (a vector).
+            var: the variance, of entries times fan-in for matrices; for input matrices also one per feature.
+            place: the line of the user's text that makes it.
+        """
+        if name in self.randoms:
+            raise ProgramError(
+                f"there are two random matrices or biases called {name!r}; give each its own name", place
+            )
+        check_variance("var", var, may_be_vector=kind == "input_matrix")
+        if np.ndim(var) == 1 and len(var) != self.features:
+            raise InputError(
+                f"var of {name!r} has {len(var)} entries, but the inputs have {self.features} features", place
+            )
+        self.randoms[name] = Random(name, kind, var, place)
+
+    def add(self, statement: Statement, place: Place = NOWHERE, *, name: str | None = None) -> int:
+        """Append a statement; the variable that it defines.
+
+        Args:
+            statement: what is computed, from variables and matrices that are there already.
+            place: the line of the user's text that it stands for, which messages name.
+            name: what `explain` calls it; by default what the place says, or a letter.
+        """
         index = len(self.lines)
+        for used in statement.uses:
+            if not 0 <= used < index:
+                raise ProgramError(f"{statement} reads variable {used}, but there are {index} variables so far", place)
+        if statement.random is not None:
+            random, wanted = statement.random
+            there = self.randoms.get(random)
+            if there is None or there.kind != wanted:
+                got = "none of that name" if there is None else f"{random!r} is of kind {there.kind!r}"
+                raise ProgramError(f"{statement} needs a random of kind {wanted!r}; {got}", place)
+        position = getattr(statement, "position", 0)
+        if not 0 <= position < math.prod(self.space):
+            raise InputError(f"{statement} reads position {position} of inputs with {math.prod(self.space)}", place)
+        kind = statement.kind(self.lines)
         roots: frozenset[str] = frozenset()
         support: tuple[int, ...] = ()
         if kind == "G":
@@ -246,7 +342,8 @@ class Graph:
             found = {g for used in statement.uses for g in self.lines[used].support}
             support = tuple(sorted(found))
         prefix = {"G": "g", "H": "h", "S": "s"}[kind]
-        self.lines.append(Line(statement, kind, self.unique_name(place.name or prefix, "lines"), place, roots, support))
+        unique = self.unique_name(name or place.name or prefix, "lines")
+        self.lines.append(Line(statement, kind, unique, place, roots, support))
         return index
 
     def needed(self) -> list[int]:
