@@ -131,6 +131,46 @@ def test_rows_that_are_let_go_leave_their_derivatives():
         assert_allclose(of_memory[0] - of_memory[1], of_rows[0] - of_rows[1], rtol=1e-3)
 
 
+@pytest.mark.parametrize("most_coupled", [2048, 0], ids=["every pair of classes", "every class"])
+def test_classes_that_are_let_go_say_nothing_of_a_common_shift(most_coupled, monkeypatch):
+    """Derivatives and curvature in the means, against finite differences of the expected log density of the rows."""
+    monkeypatch.setattr("widetail.sparse._rows.MOST_COUPLED", most_coupled)
+    x = inputs(60)
+    likelihood, y = targets("categorical", x)
+    rows, none = cached(x, y, INDUCING), Memory.none(3, 8)
+    q = scattered(start(PRIORS["point"], 3, 8))
+    q = q.with_precision(1e4 * q.precision)  # of a latent function that is almost known: nothing but the softmax
+    gone = none.after(rows, q, likelihood, keep=30, seed=0)
+    gone = dataclasses.replace(gone.after(rows.first(0), q, likelihood, keep=0, seed=0), rows=None)
+    ascent = Ascent(rows, none)
+    rng = np.random.default_rng(0)
+    direction, shift = rng.normal(size=(3, 8)), rng.normal(size=8)
+
+    def changes(value, along, by=1e-2):
+        up, here, down = (value(q.with_mean(q.mean + step * along)) for step in (by, 0.0, -by))
+        return (up - down) / (2 * by), (up - 2 * here + down) / by**2
+
+    slope, curvature = changes(lambda one: ascent.bound(one, likelihood) + one.divergence, direction)
+    own_slope, own_curvature = changes(lambda one: gone.value(one, likelihood), direction)
+    assert_allclose(own_slope, slope, rtol=1e-3)
+    # one shift for all rows follows the mean of the classes less well than one for each: more curvature, not less
+    assert own_curvature < curvature * 0.99 if not most_coupled else abs(own_curvature / curvature - 1) < 0.01
+    size = abs(own_curvature) * np.sum(shift**2) / np.sum(direction**2)
+    assert_allclose(changes(lambda one: gone.value(one, likelihood), shift), 0.0, atol=1e-4 * size)
+
+
+def test_what_all_classes_have_in_common_is_known_by_the_prior_alone():
+    x = inputs(60)
+    likelihood, y = targets("categorical", x)
+    q = scattered(start(PRIORS["point"], 3, 8))
+    rows = cached(x, y, INDUCING)
+    ascent = Ascent(rows, Memory.none(3, 8))
+    found = ascent.mean_optimum(q, likelihood, variances(rows, q))
+    assert_allclose(np.sum(found.mean, axis=0), 0.0, atol=1e-12)
+    shifted = found.with_mean(found.mean + 0.1)
+    assert ascent.bound(found, likelihood) > ascent.bound(shifted, likelihood)
+
+
 def test_what_is_remembered_can_be_written_and_read():
     x = inputs(60)
     likelihood, y = targets("bernoulli", x)

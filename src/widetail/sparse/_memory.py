@@ -5,20 +5,29 @@ $-\frac12\{(y - a_x^\top m)^2 / v + \beta\,(a_x^\top S a_x + r_x) / v + \log 2\p
 is needed of them, whatever the posterior, the law of the scale and the noise will be. Other likelihoods have no such
 sums. Of them the newest rows are kept as they are, and older ones become Gaussian factors of f with the derivatives
 that their expected log density had when they were let go: the same sums, with $v = 1$.
+
+Classes say nothing of what all latent functions have in common, and neither may their factors. Of one row with
+probabilities p the curvature is $\mathrm{diag}(p) - p p^\top$, whose sum over rows has a matrix for every pair of
+classes. Where these would be too large, one for every class has to do: the curvature of a row is what
+$\sum_c p_c (f_c - t)^2$ leaves for the best shift t, and of all rows the shift is taken as a function $a_x^\top t$.
 """
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
+import scipy.linalg
 
 from widetail.sparse._draws import nodes_of
-from widetail.sparse._rows import Rows, totals, variances
+from widetail.sparse._rows import Rows, contrast_gram, totals, variances
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
 KEPT_ROWS = 4096
+# Of the trace, added where the sums of single precision may be singular.
+SHIFT_JITTER = 1e-7
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,6 +41,8 @@ class Memory:
         residual: sum of the residual variances $r_x$, all outputs together.
         summed: how many rows the sums are of.
         rows: those that are kept; None for none.
+        contrasts: what the means of classes are known by, up to a shift of them all; `contrast_gram` has its shapes.
+            None where the gram itself is for means, too.
     """
 
     gram: np.ndarray
@@ -40,6 +51,7 @@ class Memory:
     residual: float = 0.0
     summed: float = 0.0
     rows: Rows | None = None
+    contrasts: np.ndarray | None = None
 
     @classmethod
     def none(cls, outputs: int, inducing: int) -> "Memory":
@@ -51,9 +63,30 @@ class Memory:
         """How many rows were seen."""
         return self.summed + (0.0 if self.rows is None else self.rows.observations)
 
+    @property
+    def only_differences(self) -> bool:
+        """Whether the sums say nothing of a shift of all outputs alike."""
+        return not self.summed or self.contrasts is not None
+
     def misfit(self, mean: np.ndarray) -> float:
         r"""$\sum_x |y_x - a_x^\top m|^2$."""
-        return self.square + float(np.sum((times(self.gram, mean) - 2 * self.cross) * mean))
+        return self.square + float(np.sum((self.pull(mean) - 2 * self.cross) * mean))
+
+    def pull(self, mean: np.ndarray) -> np.ndarray:
+        """Half the derivative of the sum of squared means of rows; of classes, after the best shift of them all."""
+        if self.contrasts is None:
+            return times(self.gram, mean)
+        if self.contrasts.ndim == 4:
+            return np.sum(times(self.contrasts, mean), axis=1)
+        pulled = times(self.contrasts, mean)
+        shift = scipy.linalg.cho_solve(self._shift_factor, np.sum(pulled, axis=0))
+        return pulled - self.contrasts @ shift
+
+    @functools.cached_property
+    def _shift_factor(self) -> tuple[np.ndarray, bool]:
+        assert self.contrasts is not None
+        total = np.sum(self.contrasts, axis=0)
+        return scipy.linalg.cho_factor(total + SHIFT_JITTER * np.trace(total) * np.eye(len(total)))
 
     def per_noise(self, law: ScaleLaw, likelihood: Likelihood) -> float:
         """Expectation of one over the variance of the noise: what the sums for the means count by."""
@@ -100,6 +133,8 @@ class Memory:
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file; `from_arrays` reads them."""
         found = {"gram": self.gram, "cross": self.cross, "sums": np.array([self.square, self.residual, self.summed])}
+        if self.contrasts is not None:
+            found["contrasts"] = self.contrasts
         if self.rows is not None:
             found |= {field.name: getattr(self.rows, field.name) for field in dataclasses.fields(Rows)}
         return {f"memory_{name}": values for name, values in found.items()}
@@ -110,7 +145,9 @@ class Memory:
         gram, cross, sums = (arrays[f"memory_{name}"] for name in ("gram", "cross", "sums"))
         outputs, inducing = cross.shape
         is_right = sums.shape == (3,) and gram.shape[0] in (1, outputs) and gram.shape[1:] == (inducing, inducing)
-        rows = None
+        rows, contrasts = None, arrays.get("memory_contrasts")
+        of_classes = (outputs, inducing, inducing)
+        is_right &= contrasts is None or contrasts.shape in (of_classes, (outputs, *of_classes))
         if "memory_features" in arrays:
             rows = Rows(*(arrays[f"memory_{field.name}"] for field in dataclasses.fields(Rows)))
             is_right &= rows.features.shape == (len(rows), inducing)
@@ -118,7 +155,7 @@ class Memory:
         if not is_right:
             raise ValueError("its arrays of remembered rows do not fit together")
         square, residual, summed = (float(number) for number in sums)
-        return cls(gram, cross, square, residual, summed, rows)
+        return cls(gram, cross, square, residual, summed, rows, contrasts)
 
     @classmethod
     def of_posterior(cls, q: Variational, likelihood: Likelihood, residual: float, observations: float) -> "Memory":
@@ -166,15 +203,27 @@ class Memory:
     def _condensed(self, rows: Rows, q: Variational, likelihood: Likelihood, seed: int) -> "Memory":
         """Gaussian factors in place of rows: at q they have the same derivatives in means and covariances."""
         nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype)
-        found = totals(rows, q, variances(rows, q), likelihood, nodes)
-        scale = self.scale_per_noise(q.law, likelihood)
-        return Memory(
-            self.gram + found.curvature / scale,
-            self.cross + found.slope + times(found.curvature, q.mean) / scale,
-            0.0,
-            self.residual + found.residual / scale,
-            self.summed + rows.observations,
+        variance, scale = variances(rows, q), self.scale_per_noise(q.law, likelihood)
+        found = totals(rows, q, variance, likelihood, nodes)
+        contrasts = contrast_gram(rows, q, variance, likelihood, nodes)
+        if contrasts is not None:
+            contrasts = contrasts + self._contrasts_before(contrasts.ndim)
+        condensed = dataclasses.replace(
+            self,
+            gram=self.gram + found.curvature / scale,
+            square=0.0,
+            residual=self.residual + found.residual / scale,
+            summed=self.summed + rows.observations,
+            contrasts=contrasts,
         )
+        slope = found.slope + self.cross - self.pull(q.mean)
+        return dataclasses.replace(condensed, cross=slope + condensed.pull(q.mean))
+
+    def _contrasts_before(self, ndim: int) -> np.ndarray:
+        if self.contrasts is not None:
+            return self.contrasts
+        # of an earlier version's file: a gram for every class, which is all that there is
+        return self.gram if ndim == 3 else np.eye(len(self.cross))[:, :, None, None] * self.gram[None]
 
 
 def times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -85,13 +85,13 @@ class Ascent:
         """
         nodes, precision = self.nodes(q, likelihood), q.law.mean_precision
         per_noise = self.memory.per_noise(q.law, likelihood)
-        gram, shift = per_noise * self.memory.gram, per_noise * self.memory.cross
+        shift = per_noise * self.memory.cross
         transposed = np.swapaxes(q.root, 1, 2) / np.sqrt(precision)
 
         def loss(change: np.ndarray) -> tuple[float, np.ndarray]:
             mean = q.mean + times(transposed, change.reshape(q.mean.shape))
             value, slope = value_and_slope(self.rows, mean, variance, likelihood, nodes)
-            pull = precision * mean + times(gram, mean)
+            pull = precision * mean + per_noise * self.memory.pull(mean)
             value += float(np.sum((shift - 0.5 * pull) * mean))
             slope = slope + shift - pull
             return -value, -times(np.swapaxes(transposed, 1, 2), slope).ravel()
@@ -103,7 +103,10 @@ class Ascent:
             method="L-BFGS-B",
             options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-9, "maxcor": 15},
         )
-        return q.with_mean(q.mean + times(transposed, found.x.reshape(q.mean.shape)))
+        mean = q.mean + times(transposed, found.x.reshape(q.mean.shape))
+        if likelihood.only_differences and self.memory.only_differences:
+            mean = mean - np.mean(mean, axis=0)  # the prior alone has a say in the sum of the outputs
+        return q.with_mean(mean)
 
     def law_optimum(self, q: Variational, likelihood: Likelihood, variance: np.ndarray) -> Variational:
         """The best law of the scale for the means and covariances of q."""

@@ -5,6 +5,7 @@ function. Sums over a chunk are in the precision of the features, sums of chunks
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from widetail.sparse.likelihoods import Likelihood
 CHUNK = 2048
 SCORE_DRAWS = 256
 FEWEST_ROWS = 32  # of a chunk
+# Outputs times features up to which the curvature of every pair of outputs is kept: 32 MB.
+MOST_COUPLED = 2048
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -136,6 +139,26 @@ def totals(rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelih
     return Totals(value, slope, curvature, open_part)
 
 
+def contrast_gram(
+    rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes
+) -> np.ndarray | None:
+    r"""Curvature between outputs by the likelihood's `contrast_weights`; None where it has none.
+
+    For few outputs and features $\sum_x (\delta_{cd} w_{xc} - w_{xc} w_{xd} / \sum_e w_{xe})\, a_x a_x^\top$, shape
+    (outputs, outputs, inducing, inducing); for many $\sum_x w_{xc}\, a_x a_x^\top$, one matrix for every output.
+    """
+    by_pairs = q.mean.size <= MOST_COUPLED
+    found = None
+    parameters, mean = as_numbers_of(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
+    with jax.enable_x64(True):
+        for _, (features, y, counts, var) in rows.chunks(variance):
+            part = _contrast_gram(parameters, features, y, counts, var, mean, nodes, by_pairs)
+            if part is None:
+                return None
+            found = np.asarray(part, np.float64) if found is None else found + np.asarray(part)
+    return found
+
+
 def value_and_slope(
     rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes
 ) -> tuple[float, np.ndarray]:
@@ -214,6 +237,23 @@ def _totals(
         mirrored(lower_gram(features, curvature)),
         jnp.sum(curvature * residual[:, None]),
     )
+
+
+@functools.partial(jax.jit, static_argnums=7)
+def _contrast_gram(
+    likelihood: Likelihood, features: Any, y: Any, counts: Any, var: Any, mean: Any, nodes: Nodes, by_pairs: bool
+) -> Any:
+    found = _expectations(likelihood, features, y, var, mean, nodes)
+    weights = likelihood.contrast_weights(found, y, nodes.weights @ nodes.scales)
+    if weights is None:
+        return None
+    if not by_pairs:
+        return mirrored(lower_gram(features, weights * counts[:, None]))
+    outputs, total = weights.shape[1], jnp.sum(weights, axis=1, keepdims=True)
+    shares = weights / jnp.maximum(total, jnp.finfo(weights.dtype).tiny)
+    pairs = (jnp.eye(outputs, dtype=weights.dtype) - shares[:, :, None]) * weights[:, None, :] * counts[:, None, None]
+    gram = mirrored(lower_gram(features, pairs.reshape(len(pairs), -1)))
+    return gram.reshape(outputs, outputs, *gram.shape[1:])
 
 
 @jax.jit

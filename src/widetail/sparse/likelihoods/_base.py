@@ -60,6 +60,8 @@ class Likelihood(eqx.Module):
     learnable: ClassVar[tuple[str, ...]] = ()
     couples_outputs: ClassVar[bool] = False
     """Whether a target depends on all outputs together, so that expectations are taken by draws of f."""
+    only_differences: ClassVar[bool] = False
+    """Whether f shifted by the same number in all outputs says the same of y; gives `contrast_weights` then."""
     has_units: ClassVar[bool] = True
     """Whether y may be shifted and rescaled; False for counts and classes."""
     is_centred_at_f: ClassVar[bool] = False
@@ -88,6 +90,19 @@ class Likelihood(eqx.Module):
     def under_scale(self, factor: float) -> "Likelihood":
         """The likelihood that says the same of y where every scale is `factor` times as large."""
         return self
+
+    def contrast_weights(self, found: Expectations, y: Any, scale: Any) -> Any:
+        r"""Where `only_differences` of outputs matter: weights w by which they do, shape (rows, outputs).
+
+        The curvature of a row is then taken for $\mathrm{diag}(w) - w w^\top / \sum_c w_c$. None, the default, is for
+        outputs that say something one by one.
+
+        Args:
+            found: `expectations` of the rows.
+            y: their targets.
+            scale: expectation of the scale.
+        """
+        return None
 
     def check_targets(self, y: np.ndarray) -> None:
         """Raise a ValueError that names y when it cannot come from this likelihood."""

@@ -21,6 +21,7 @@ class Categorical(Likelihood):
 
     classes: int = eqx.field(static=True)
     couples_outputs: ClassVar[bool] = True
+    only_differences: ClassVar[bool] = True
     has_units: ClassVar[bool] = False
 
     def log_prob(self, f: Any, y: Any, scale: Any) -> Any:
@@ -37,6 +38,13 @@ class Categorical(Likelihood):
         if np.any((y < 0) | (y >= self.classes)):
             bad = y[(y < 0) | (y >= self.classes)].ravel()[0]
             raise ValueError(f"y must hold class numbers from 0 to {self.classes - 1}; got {bad}.")
+
+    def contrast_weights(self, found: Expectations, y: Any, scale: Any) -> Any:
+        # probabilities, all smaller by one factor where f is uncertain, so that the trace of the curvature is right
+        share = jax.nn.one_hot(y, self.classes, dtype=found.slope.dtype) - found.slope
+        certain = jnp.sum(share * (1 - share), axis=-1, keepdims=True)
+        trace = jnp.sum(found.curvature, axis=-1, keepdims=True) / scale
+        return share * trace / jnp.maximum(certain, jnp.finfo(share.dtype).tiny)
 
     def expected_log_prob(self, mean, variance, y, scale, draws):
         f = mean[:, None] + jnp.sqrt(scale * variance)[:, None] * draws
