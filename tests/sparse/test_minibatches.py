@@ -125,7 +125,8 @@ import numpy as np
 from tests.sparse.problems import inputs, sine, start
 import widetail as wt
 from widetail import nn, sparse
-net, x = nn.Sequential(nn.Dense(weight_var=1.5), nn.Elementwise(lambda t: jax.nn.silu(2.0 * t))), inputs(32)
+activation = nn.Elementwise(lambda t: jax.nn.silu(2.0 * t))
+net, x = nn.Sequential(nn.Dense(weight_var=1.5, bias_var=0.1), activation), inputs(32)
 q = start(wt.PointMass(1.0), 1, 4)
 options = {"epochs": int(sys.argv[2]), "checkpoint": sys.argv[1]}
 fit = sparse.train_adam(net, x[:4], x, sine(x), sparse.Gaussian(0.1), q, **options)
