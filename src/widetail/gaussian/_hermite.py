@@ -9,6 +9,7 @@ import functools
 
 import jax.numpy as jnp
 import numpy as np
+import scipy.optimize
 from jaxtyping import Array, Float
 
 
@@ -47,20 +48,78 @@ def hermite_coefficients(
     """
     found = jnp.tensordot(projection, values, 1)
     reflected = values[::-1]
+    moments = [jnp.tensordot(weights, (0.5 * (values + sign * reflected)) ** 2, 1) for sign in (1, -1)]
+    return with_remainders(found, *moments)
+
+
+def with_remainders(
+    found: Float[Array, "order ..."], even: Float[Array, "..."], odd: Float[Array, "..."]
+) -> Float[Array, "terms ..."]:
+    """Coefficients, followed by the roots of what they lack of the second moments of the even and the odd part."""
     remainders = []
-    for parity, part in ((0, 0.5 * (values + reflected)), (1, 0.5 * (values - reflected))):
-        moment = jnp.tensordot(weights, part**2, 1)
+    for parity, moment in ((0, even), (1, odd)):
         missing = moment - jnp.sum(found[parity::2] ** 2, axis=0)
-        is_left = missing > 32 * jnp.finfo(values.dtype).eps * moment
+        is_left = missing > 32 * jnp.finfo(found.dtype).eps * moment
         remainders.append(jnp.where(is_left, jnp.sqrt(jnp.where(is_left, missing, 1)), 0))
     return jnp.concatenate([found, jnp.stack(remainders)])
 
 
 def mehler_sum(
-    c: Float[Array, "..."], first: Float[Array, "terms ..."], second: Float[Array, "terms ..."]
+    c: Float[Array, "..."],
+    first: Float[Array, "terms ..."],
+    second: Float[Array, "terms ..."],
+    decay: float | None = None,
 ) -> Float[Array, "..."]:
-    """The sum of `first[j] * second[j] * c**j`: the expectation of a product, from both sides' coefficients."""
-    total = first[-1] * second[-1]
-    for j in reversed(range(first.shape[0] - 1)):
+    """The sum of `first[j] * second[j] * c**j`: the expectation of a product, from both sides' coefficients.
+
+    Args:
+        c: correlations.
+        first: coefficients and remainders of one side.
+        second: those of the other side.
+        decay: the power of 1 / j with which the squares of coefficients decrease, for a function that is not smooth:
+            1.5 where it jumps, 2.5 where its slope does, and so on. The remainders are then spread over all higher
+            powers in this proportion; without it they are put into the next two.
+    """
+    order = first.shape[0] - 2
+    total = first[-1] * second[-1] * c + first[-2] * second[-2]
+    if decay is not None:
+        total = total * _spread(c, order, decay)
+    for j in reversed(range(order)):
         total = total * c + first[j] * second[j]
     return total
+
+
+# A sum of powers of c that grow geometrically stands for the sum over all of them.
+_POWERS = 16
+
+
+def _spread(c: Float[Array, "..."], order: int, decay: float) -> Float[Array, "..."]:
+    """The sum of (order + 2 m)^-decay c^(2 m) over all m, divided by its value at 1."""
+    step, weights = _spread_weights(order, decay)
+    power = c**step  # then its squares, one after the other: c to the power of step, 2 step, 4 step, ...
+    powers = [power]
+    for _ in range(len(weights) - 2):
+        powers.append(powers[-1] ** 2)
+    total = jnp.full_like(c, weights[-1])
+    for weight, power in zip(reversed(weights[:-1]), reversed(powers), strict=True):
+        total = total * power + weight
+    return total
+
+
+@functools.lru_cache
+def _spread_weights(order: int, decay: float) -> tuple[int, tuple[float, ...]]:
+    """An even step, and the weights of the powers (2^k - 1) step; not negative, so that kernels stay semi-definite."""
+    step = 2 * max(1, order // 4)
+    exponents = step * (2.0 ** np.arange(_POWERS) - 1)
+    rates = np.concatenate([[0], np.geomspace(1e-7, 1, 200) * 32 / order])  # -log c
+    # The sum by its integral from -1/2 on, after the first terms one by one.
+    m = np.arange(4 * order)
+    ends = np.geomspace(m[-1] + 0.5, 1e10, 4001)
+    middles, widths = np.sqrt(ends[1:] * ends[:-1]), np.diff(ends)
+    at = np.concatenate([m, middles])
+    sizes = np.concatenate([np.ones(len(m)), widths]) * (order + 2 * at) ** -decay
+    wanted = np.exp(-2 * rates[:, None] * at) @ sizes
+    emphasis = np.where(rates == 0, 1e4, 1)
+    basis = np.exp(-rates[:, None] * exponents) * emphasis[:, None]
+    weights, _ = scipy.optimize.nnls(basis, wanted / wanted[0] * emphasis)
+    return step, tuple((weights / weights.sum()).tolist())
