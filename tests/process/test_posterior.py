@@ -1,5 +1,7 @@
 """Exact posteriors against scipy, brute-force integrals and each other."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -201,3 +203,28 @@ def test_another_prior_without_a_new_factor(problem, prior):
     assert_allclose(other.log_evidence, again.log_evidence, rtol=1e-12)
     assert_allclose(other(problem.x_new).log_prob(problem.y_new), again(problem.x_new).log_prob(problem.y_new))
     assert_allclose(other.left_out().scale, again.left_out().scale, rtol=1e-9)
+
+
+class NoSolves:
+    """A factor that cannot be asked for anything."""
+
+    def solve_lower(self, *_, **__):
+        raise AssertionError("a solve of n^2 m operations")
+
+
+@pytest.mark.parametrize("prior", [PRIORS[0], PRIORS[2], PRIORS[3]], ids=repr)
+def test_locations_alone_need_no_solve(problem, prior):
+    posterior = wt.ScaleMixture(problem.net, prior, NOISES[0]).posterior(problem.x, problem.y)
+    broken = dataclasses.replace(posterior, factor=NoSolves())
+    for dist, alone in ((posterior(problem.x_new), broken(problem.x_new)), (posterior.f(problem.x_new), broken.f(problem.x_new))):
+        assert_allclose(alone.mean, dist.mean, rtol=1e-12)
+        assert_allclose(alone.rescale(2.0, 3.0).median, 2 + 3 * dist.quantile(0.5), rtol=1e-12)
+        assert_allclose(alone[1:3].median, dist.median[1:3], rtol=1e-12)
+    with pytest.raises(AssertionError, match="a solve"):
+        broken(problem.x_new).var  # noqa: B018
+
+
+def test_variances_are_first_asked_for_inside_of_jit(problem):
+    posterior = wt.ScaleMixture(problem.net, PRIORS[0], NOISES[0]).posterior(problem.x, problem.y)
+    compiled = jax.jit(lambda dist, y: dist.log_prob(y))(posterior(problem.x_new), problem.y_new)
+    assert_allclose(compiled, posterior(problem.x_new).log_prob(problem.y_new), rtol=1e-4)

@@ -49,8 +49,9 @@ def increasing_root(
         # A Newton step that leaves the bracket, or that does not halve the last move, is not trusted.
         trusted = (newton > low) & (newton < high) & (xp.abs(newton - point) < 0.5 * xp.abs(last_move))
         proposal = xp.where(trusted, newton, 0.5 * (low + high))
-        # A step as small as rounding is the end, even where rounding makes it look useless.
-        done = done | (value == 0) | (xp.abs(newton - point) <= rounding * xp.maximum(xp.abs(point), unit))
+        # A step or a bracket as small as rounding is the end, even where rounding makes the step look useless.
+        smallest = rounding * xp.maximum(xp.abs(point), unit)
+        done = done | (value == 0) | (xp.abs(newton - point) <= smallest) | (high - low <= smallest)
         proposal = xp.where(done, point, proposal)
         move = proposal - point
         return proposal, low, high, move, done, step + 1

@@ -53,7 +53,7 @@ class Predictive(eqx.Module):
     @double_precision
     def median(self) -> Values:
         """The value that is exceeded with probability one half."""
-        return self._quantile(np.asarray(0.5))
+        return self._median()
 
     @double_precision
     def log_prob(self, y: Numbers) -> Values:
@@ -119,6 +119,9 @@ class Predictive(eqx.Module):
 
     @abc.abstractmethod
     def _var(self) -> Values: ...
+
+    def _median(self) -> Values:
+        return self._quantile(np.asarray(0.5))
 
     @abc.abstractmethod
     def _log_prob(self, y: Values) -> Values: ...

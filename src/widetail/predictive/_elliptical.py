@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +14,7 @@ from jaxtyping import Array
 
 from widetail.numerics import is_traced, namespace
 from widetail.predictive._base import Predictive, points_index
-from widetail.predictive._matrix import LazyMatrix, missing_matrix
+from widetail.predictive._matrix import LazyMatrix, LazyVector, missing_matrix
 from widetail.priors import Values
 
 
@@ -26,8 +27,13 @@ class Elliptical(Predictive):
     """
 
     loc: eqx.AbstractVar[Any]
-    dispersion: eqx.AbstractVar[Any]
+    _dispersion: eqx.AbstractVar[Any]  # an array, or a LazyVector
     matrix: eqx.AbstractVar[LazyMatrix]
+
+    @property
+    def dispersion(self) -> Any:
+        """The diagonal of V, of shape (m,); computed when first asked for, where a function was given for it."""
+        return self._dispersion.values() if isinstance(self._dispersion, LazyVector) else self._dispersion
 
     @property
     def event_shape(self) -> tuple[int, ...]:
@@ -63,13 +69,14 @@ class Elliptical(Predictive):
         """`()` when the outputs share their scale, `(D,)` when each has its own."""
 
     @abc.abstractmethod
-    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix) -> "Elliptical": ...
+    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix | None) -> "Elliptical": ...
 
     def __getitem__(self, index: Any) -> "Elliptical":
         """See `Predictive`."""
         rows = points_index(index, self.event_shape[0])
-        matrix = self.matrix[rows] if len(rows) > 1 else one_point_matrix(self.dispersion[rows])
-        return self._at_points(self.loc[rows], self.dispersion[rows], matrix)
+        is_lazy = isinstance(self._dispersion, LazyVector)
+        dispersion = (lambda: self.dispersion[rows]) if is_lazy else self.dispersion[rows]
+        return self._at_points(self.loc[rows], dispersion, self.matrix[rows] if len(rows) > 1 else None)
 
     def _width(self) -> Values:
         """Square root of the dispersion, of a shape that broadcasts with the values."""
@@ -79,6 +86,9 @@ class Elliptical(Predictive):
     def _mean(self) -> Values:
         xp = namespace(self)
         return xp.where(self._standard_mean_exists(), self.loc, xp.nan)
+
+    def _median(self) -> Values:
+        return self.loc
 
     def _var(self) -> Values:
         return namespace(self).broadcast_to(self._width() ** 2 * self._standard_var(), self.event_shape)
@@ -156,12 +166,21 @@ def squared_length(factor: Any, residual: Any) -> tuple[Any, Any]:
 
 def checked_location(owner: str, loc: Any, dispersion: Any, matrix: Any) -> tuple[Any, Any, LazyMatrix]:
     """Location, dispersion and matrix as an elliptical distribution stores them; bad shapes and values raise."""
-    loc, dispersion = as_double(loc), as_double(dispersion)
+    loc = as_double(loc)
     if loc.ndim not in (1, 2):
         raise ValueError(f"{owner}: loc must have shape (m,) or (m, D), got {loc.shape}; add or drop an axis.")
-    if dispersion.shape != loc.shape[:1]:
+    if callable(dispersion):
+        later = LazyVector(lambda: _checked_dispersion(owner, dispersion(), loc.shape[0]))
+        return loc, later, as_matrix(matrix, later.values, loc.shape[0])
+    dispersion = _checked_dispersion(owner, dispersion, loc.shape[0])
+    return loc, dispersion, as_matrix(matrix, lambda: dispersion, loc.shape[0])
+
+
+def _checked_dispersion(owner: str, dispersion: Any, points: int) -> Any:
+    dispersion = as_double(dispersion)
+    if dispersion.shape != (points,):
         raise ValueError(
-            f"{owner}: dispersion must have shape {loc.shape[:1]}, one number for each row of loc, got "
+            f"{owner}: dispersion must have shape {(points,)}, one number for each row of loc, got "
             f"{dispersion.shape}; pass the diagonal, and the full matrix as `matrix`."
         )
     # A variance that is negative by rounding is a point that is known exactly.
@@ -170,21 +189,16 @@ def checked_location(owner: str, loc: Any, dispersion: Any, matrix: Any) -> tupl
             f"{owner}: dispersion must be zero or more, got a smallest value of {np.min(dispersion)}; "
             f"clip what is rounding at zero, or check the kernel."
         )
-    return loc, dispersion, as_matrix(matrix, dispersion)
+    return dispersion
 
 
-def as_matrix(matrix: Any, dispersion: Any) -> LazyMatrix:
+def as_matrix(matrix: Any, dispersion: Callable[[], Any], points: int) -> LazyMatrix:
     """A matrix, a function that returns one, or None, as a `LazyMatrix`."""
     if isinstance(matrix, LazyMatrix):
         return matrix
     if matrix is None:
-        return one_point_matrix(dispersion) if len(dispersion) == 1 else missing_matrix(len(dispersion))
+        return LazyMatrix(lambda: dispersion()[:, None]) if points == 1 else missing_matrix(points)
     return LazyMatrix(matrix if callable(matrix) else lambda: matrix)
-
-
-def one_point_matrix(dispersion: Any) -> LazyMatrix:
-    """The matrix of a single point is its dispersion."""
-    return LazyMatrix(lambda: dispersion[:, None])
 
 
 def as_double(array: Any) -> Any:

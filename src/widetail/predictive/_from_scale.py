@@ -16,7 +16,8 @@ def from_scale(scale: ScalePosterior, loc: Any, dispersion: Any, matrix: Any = N
     Args:
         scale: law of the readout variance $\beta$, shared by the outputs or one for each.
         loc: location, of shape (m,) or (m, D): $k_*^\top A^{-1} Y$.
-        dispersion: diagonal of V, of shape (m,): $\bar k_{**} - k_*^\top A^{-1} k_*$, plus the noise for y.
+        dispersion: diagonal of V, of shape (m,): $\bar k_{**} - k_*^\top A^{-1} k_*$, plus the noise for y; or a
+            function without arguments that returns it, called when first needed: means and medians do not.
         matrix: V, or a function without arguments that returns it, called when first needed.
 
     Example:

@@ -1,4 +1,4 @@
-"""A matrix between the points that is made when it is needed, once."""
+"""A matrix between the points, and their variances, that are made when they are needed, once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,6 +33,15 @@ class _Memo:
         return value
 
 
+class LazyVector(eqx.Module):
+    """Numbers of the points, given by a function that is called when they are first needed; see `LazyMatrix`."""
+
+    values: Callable[[], Any] = eqx.field(static=True)
+
+    def __init__(self, fn: Callable[[], Any]):
+        self.values = _Memo(lambda: _outside_of_traces(fn))
+
+
 class LazyMatrix(eqx.Module):
     """A symmetric m x m matrix, or a stack of them, given by a function.
 
@@ -53,6 +62,12 @@ class LazyMatrix(eqx.Module):
         """Rows and columns of some of the points; the whole matrix is made when it is needed."""
         values = self.values
         return LazyMatrix(lambda: values()[..., index, :][..., index])
+
+
+def _outside_of_traces(fn: Callable[[], Any]) -> Any:
+    # What first asks may be a compiled function; the numbers do not depend on its arguments.
+    with jax.ensure_compile_time_eval():
+        return fn()
 
 
 @double_precision

@@ -20,7 +20,8 @@ class Normal(Elliptical):
 
     Args:
         loc: means, of shape (m,) or (m, D).
-        dispersion: diagonal of V, of shape (m,).
+        dispersion: diagonal of V, of shape (m,), or a function without arguments that returns it, called when first
+            needed: means and medians do not.
         matrix: V itself, or a function without arguments that returns it, called when first needed; only
             `joint_log_prob` and `sample` need it.
         scale: $\beta$, a number or one for each output.
@@ -34,15 +35,15 @@ class Normal(Elliptical):
     """
 
     loc: Any
-    dispersion: Any
+    _dispersion: Any
     matrix: LazyMatrix
     scale: Any
 
     def __init__(self, loc: Any, dispersion: Any, matrix: Any = None, scale: Any = 1.0):
-        self.loc, self.dispersion, self.matrix = checked_location("Normal", loc, dispersion, matrix)
+        self.loc, self._dispersion, self.matrix = checked_location("Normal", loc, dispersion, matrix)
         self.scale = as_double(scale)
 
-    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix) -> "Normal":
+    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix | None) -> "Normal":
         return Normal(loc, dispersion, matrix, self.scale)
 
     @property

@@ -56,6 +56,9 @@ class Rescaled(Predictive):
     def _mean(self) -> Values:
         return self.shift + self.factor * self.base._mean()
 
+    def _median(self) -> Values:
+        return self.shift + self.factor * self.base._median()
+
     def _var(self) -> Values:
         return self.factor**2 * self.base._var()
 

@@ -27,7 +27,8 @@ class NormalScaleMixture(Elliptical):
     Args:
         scale: law of $\beta$, shared by the outputs or one for each.
         loc: location and median, of shape (m,) or (m, D).
-        dispersion: diagonal of V, of shape (m,).
+        dispersion: diagonal of V, of shape (m,), or a function without arguments that returns it, called when first
+            needed: means and medians do not.
         matrix: V itself, or a function without arguments that returns it, called when first needed; only
             `joint_log_prob` and `sample` need it.
 
@@ -41,14 +42,14 @@ class NormalScaleMixture(Elliptical):
 
     scale: ScalePosterior
     loc: Any
-    dispersion: Any
+    _dispersion: Any
     matrix: LazyMatrix
 
     def __init__(self, scale: ScalePosterior, loc: Any, dispersion: Any, matrix: Any = None):
         self.scale = scale
-        self.loc, self.dispersion, self.matrix = checked_location("NormalScaleMixture", loc, dispersion, matrix)
+        self.loc, self._dispersion, self.matrix = checked_location("NormalScaleMixture", loc, dispersion, matrix)
 
-    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix) -> "NormalScaleMixture":
+    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix | None) -> "NormalScaleMixture":
         return NormalScaleMixture(self.scale, loc, dispersion, matrix)
 
     @property

@@ -26,7 +26,8 @@ class StudentT(Elliptical):
     Args:
         df: degrees of freedom, a number or one for each output.
         loc: location and median, of shape (m,) or (m, D).
-        dispersion: diagonal of V, of shape (m,).
+        dispersion: diagonal of V, of shape (m,), or a function without arguments that returns it, called when first
+            needed: means and medians do not.
         matrix: V itself, or a function without arguments that returns it, called when first needed; only
             `joint_log_prob` and `sample` need it.
         scale: s, a number, or one for each output when each has a scale of its own.
@@ -41,16 +42,16 @@ class StudentT(Elliptical):
 
     df: Any
     loc: Any
-    dispersion: Any
+    _dispersion: Any
     matrix: LazyMatrix
     scale: Any
 
     def __init__(self, df: Any, loc: Any, dispersion: Any, matrix: Any = None, scale: Any = 1.0):
         self.df = as_double(df)
-        self.loc, self.dispersion, self.matrix = checked_location("StudentT", loc, dispersion, matrix)
+        self.loc, self._dispersion, self.matrix = checked_location("StudentT", loc, dispersion, matrix)
         self.scale = as_double(scale)
 
-    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix) -> "StudentT":
+    def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix | None) -> "StudentT":
         return StudentT(self.df, loc, dispersion, matrix, self.scale)
 
     @property

@@ -1,6 +1,7 @@
 """Exact posterior with the noise inside the scale: one Cholesky factorisation."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -127,16 +128,15 @@ class ScaledPosterior(Posterior):
 
     def covariance(self, x1: Any, x2: Any = None) -> np.ndarray:
         """Posterior covariance of f per unit of readout variance, shape (m1, m2)."""
-        solved1, _ = self._cross(x1)
+        solved1 = self._solved(x1)
         if x2 is None:
             return as_double(self.kernel.kernel(x1, get="nngp").nngp) - solved1.T @ solved1
-        solved2, _ = self._cross(x2)
+        solved2 = self._solved(x2)
         return as_double(self.kernel.kernel(x1, x2, get="nngp").nngp) - solved1.T @ solved2
 
     def location(self, x_new: Any) -> np.ndarray:
         """The location of f (and of y), shape (m,) or (m, outputs)."""
-        cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)
-        return like_targets(cross @ self.weights, self.y)
+        return like_targets(self._cross(x_new)[1], self.y)
 
     def left_out(self) -> LeftOut:
         precision = self.factor.inverse_diagonal()[:, None]
@@ -145,22 +145,32 @@ class ScaledPosterior(Posterior):
         return LeftOut(self.y - like_targets(residual, self.y), like_targets(scale, self.y))
 
     def _cross(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
-        """L^{-1} k(x, x_new), shape (n, m), and the location at x_new."""
+        """k(x_new, x), shape (m, n), and the location at x_new."""
         cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)
-        # scipy's product, not numpy's: the threads of numpy's BLAS would spin through the solve that follows
-        location = _dgemm(1.0, cross.T, self.weights, trans_a=1)
-        return self.factor.solve_lower(cross.T, overwrite=True), location
+        # scipy's product, not numpy's: the threads of numpy's BLAS would spin through the solve that may follow
+        return cross, _dgemm(1.0, cross.T, self.weights, trans_a=1)
+
+    def _solved(self, x_new: Any) -> np.ndarray:
+        """L^{-1} k(x, x_new), shape (n, m)."""
+        cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)
+        return self.factor.solve_lower(cross.T, overwrite=True)
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
         x_new = check_new(self.kernel, self.x, x_new)
-        solved, location = self._cross(x_new)
+        cross, location = self._cross(x_new)
         extra = self.noise if with_noise else 0.0
-        reduction = np.einsum("nm,nm->m", solved, solved)
-        dispersion = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64) - reduction
-        dispersion = np.maximum(dispersion, 0.0) + extra
+
+        # The solve costs n^2 m, the location n m: whoever wants the location alone does not pay for the rest.
+        @functools.cache
+        def solved() -> np.ndarray:
+            return self.factor.solve_lower(cross.T, overwrite=True)
+
+        def dispersion() -> np.ndarray:
+            own = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64)
+            return np.maximum(own - np.einsum("nm,nm->m", solved(), solved()), 0.0) + extra
 
         def matrix() -> np.ndarray:
-            covariance = as_double(self.kernel.kernel(x_new, get="nngp").nngp) - solved.T @ solved
+            covariance = as_double(self.kernel.kernel(x_new, get="nngp").nngp) - solved().T @ solved()
             add_to_diagonal(covariance, extra)
             return covariance
 
