@@ -1,5 +1,7 @@
 """Messages that name the argument, what was expected and what arrived."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,19 @@ def test_a_bad_function_in_place_of_a_kernel():
         wt.ScaleMixture(lambda a, b: np.full((4, 4), np.nan)).posterior(X, Y)
     with pytest.raises(np.linalg.LinAlgError, match="positive semi-definite"):
         wt.ScaleMixture(lambda a, b: -np.eye(4)).posterior(X, Y)
+
+
+def test_contradicting_rows_without_noise_are_named():
+    x, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0.0, 1.0, 2.0])
+    process = wt.ScaleMixture(wt.kernels.RBF(), noise=wt.ScaledNoise(0.0))
+    with pytest.warns(UserWarning, match=r"row 2 repeats row 0\), and next to no noise.*Give a noise variance"):
+        process.posterior(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        process.posterior(x, y[[0, 1, 0]])  # says the same thing twice
+        wt.ScaleMixture(wt.kernels.RBF(), noise=wt.ScaledNoise(0.1)).posterior(x, y)
+
+
+def test_one_training_time_at_once():
+    with pytest.raises(ValueError, match=r"time must be one number.*once for each of \[1\.0, 2\.0\]"):
+        wt.ScaleMixture(wt.kernels.RBF()).trained(np.zeros((2, 1)), np.zeros(2), time=[1.0, 2.0])

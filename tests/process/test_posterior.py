@@ -216,7 +216,10 @@ class NoSolves:
 def test_locations_alone_need_no_solve(problem, prior):
     posterior = wt.ScaleMixture(problem.net, prior, NOISES[0]).posterior(problem.x, problem.y)
     broken = dataclasses.replace(posterior, factor=NoSolves())
-    for dist, alone in ((posterior(problem.x_new), broken(problem.x_new)), (posterior.f(problem.x_new), broken.f(problem.x_new))):
+    for dist, alone in (
+        (posterior(problem.x_new), broken(problem.x_new)),
+        (posterior.f(problem.x_new), broken.f(problem.x_new)),
+    ):
         assert_allclose(alone.mean, dist.mean, rtol=1e-12)
         assert_allclose(alone.rescale(2.0, 3.0).median, 2 + 3 * dist.quantile(0.5), rtol=1e-12)
         assert_allclose(alone[1:3].median, dist.median[1:3], rtol=1e-12)
@@ -228,3 +231,18 @@ def test_variances_are_first_asked_for_inside_of_jit(problem):
     posterior = wt.ScaleMixture(problem.net, PRIORS[0], NOISES[0]).posterior(problem.x, problem.y)
     compiled = jax.jit(lambda dist, y: dist.log_prob(y))(posterior(problem.x_new), problem.y_new)
     assert_allclose(compiled, posterior(problem.x_new).log_prob(problem.y_new), rtol=1e-4)
+
+
+def test_far_tails_with_independent_noise():
+    """One row under a prior with hardly a tail index: the probability below the 1e-12 quantile, by brute force."""
+    a, s2 = 0.05, 0.1
+    process = wt.ScaleMixture(wt.kernels.RBF(), wt.InverseGamma(a, a), wt.IndependentNoise(s2))
+    dist = process.posterior(np.array([[0.0]]), np.array([1.0]))(np.array([[1.0]]))
+    t = np.linspace(-10.0, 500.0, 200_001)
+    beta, k = np.exp(t), np.exp(-0.5)
+    log_density = -a * t - a / beta - 0.5 / (beta + s2) - 0.5 * np.log(beta + s2)
+    density = np.exp(log_density - log_density.max())
+    spread = np.sqrt(beta - k**2 * beta * (beta / (beta + s2)) + s2)
+    for p in (1e-12, 1e-6, 0.1):
+        z = (dist.quantile(p)[0] - beta * k / (beta + s2)) / spread
+        assert_allclose(density @ scipy.special.ndtr(z) / density.sum(), p, rtol=1e-5)

@@ -8,7 +8,7 @@ import scipy.linalg
 
 from widetail.checks import check_targets, like_targets, two_dimensional
 from widetail.kernels import Kernel
-from widetail.mixing import IndependentNoiseLikelihood, ScalePosterior, scale_posterior
+from widetail.mixing import IndependentNoiseLikelihood, QuadraturePosterior, ScalePosterior, scale_posterior
 from widetail.numerics import threads_for
 from widetail.predictive import Normal, NormalMixture, Predictive
 from widetail.priors import ScalePrior
@@ -16,6 +16,12 @@ from widetail.process._adapter import CallableKernel
 from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
 from widetail.process._options import Inference
 from widetail.process._rows import RowNoise, check_counts, check_noise_weights
+
+# Nodes beyond which lies less than this may be as far apart as they like, the others as far as this; with ten times
+# the nodes, laws that are heavier still are as good as they can be made.
+_RAREST = 1e-14
+_WIDEST_GAP = 0.6
+_MOST_REFINED = 10
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -126,7 +132,7 @@ class IndependentPosterior(Posterior):
         cross = cross @ self.vectors  # (m, n), in the eigenvectors
         own = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64)
         extra = self.noise if with_noise else 0.0
-        scales, log_weights = (np.asarray(part) for part in self.scale.nodes())
+        scales, log_weights = (np.asarray(part) for part in self.scale.nodes(_refinement(self.scale)))
         per_scale = scales.reshape(scales.shape[0], -1)  # (nodes, 1) or (nodes, outputs)
         gain = per_scale[..., None] / (per_scale[..., None] * self.eigenvalues + 1)  # (nodes, 1 or outputs, n)
         outputs = self.rotated.shape[1]
@@ -150,6 +156,19 @@ class IndependentPosterior(Posterior):
             log_weights, dispersion = log_weights.reshape(len(scales)), dispersion[..., 0]
             return NormalMixture(log_weights, location, dispersion, lambda j: matrix(j)[0], self.scale.tail_index)
         return NormalMixture(log_weights, location, dispersion, matrix, self.scale.tail_index)
+
+
+def _refinement(scale: ScalePosterior) -> int:
+    """How many times more nodes probabilities of 1e-12 need: those far out in a heavy tail lie far apart.
+
+    Given the logarithm of the scale, a probability of y is a step of width one, which wider gaps do not resolve.
+    """
+    if not isinstance(scale, QuadraturePosterior):
+        return 1
+    points, log_weights = (np.asarray(part) for part in scale.log_nodes())
+    above = np.cumsum(np.exp(log_weights)[::-1], axis=0)[::-1]
+    gaps = np.where((above[1:] > _RAREST) & (above[1:] < 0.5), np.diff(points, axis=0), 0.0)
+    return int(np.clip(np.ceil(np.max(gaps) / _WIDEST_GAP), 1, _MOST_REFINED))
 
 
 def _without_rounding(eigenvalues: np.ndarray) -> np.ndarray:

@@ -223,6 +223,8 @@ class ScaleMixture(eqx.Module):
             raise ValueError(f"layers must be 'readout' or 'all'; got {layers!r}.")
         if readout not in get_args(Readout):
             raise ValueError(f"readout must be 'scaled' or 'direct'; got {readout!r}.")
+        if np.ndim(time) != 0:
+            raise ValueError(f"time must be one number, or math.inf; call trained once for each of {time!r}.")
         if not time >= 0:
             raise ValueError(f"time must be zero or more; got {time!r}.")
         if layers == "all" and not self.kernel.has_ntk:

@@ -1,6 +1,7 @@
 """What is known of the noise of each row."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,28 @@ def check_noise_weights(weights: Any, n: int) -> np.ndarray | None:
     if not (np.all(np.isfinite(weights)) and np.all(weights > 0)):
         raise ValueError("noise_weights must be positive and finite: they multiply the noise variance of their row.")
     return weights
+
+
+def warn_of_contradictions(x: Any, y: np.ndarray) -> None:
+    """Warn of equal inputs with different targets, which no function without noise can have.
+
+    Args:
+        x: inputs, rows first.
+        y: targets, shape (n,) or (n, outputs).
+    """
+    inputs, targets = np.asarray(x).reshape(len(y), -1), y.reshape(len(y), -1)
+    _, first, kind = np.unique(inputs, axis=0, return_index=True, return_inverse=True)
+    first = first[kind.reshape(-1)]
+    rows = np.flatnonzero(np.any(targets != targets[first], axis=1))
+    if len(rows):
+        named = "; ".join(f"row {row} repeats row {first[row]}" for row in rows[:3])
+        more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+        warnings.warn(
+            f"x has equal rows with different y ({named}{more}), and next to no noise: no function has both values, "
+            f"so the readout variance and the evidence say nothing. Give a noise variance, such as "
+            f"noise=wt.ScaledNoise(0.01), or average the targets of equal rows.",
+            stacklevel=8,
+        )
 
 
 @dataclasses.dataclass(frozen=True)

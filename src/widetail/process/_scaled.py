@@ -19,7 +19,10 @@ from widetail.process._adapter import CallableKernel
 from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
 from widetail.process._draw import FunctionDraw
 from widetail.process._options import Inference
-from widetail.process._rows import RowNoise, check_counts, check_noise_weights
+from widetail.process._rows import RowNoise, check_counts, check_noise_weights, warn_of_contradictions
+
+# Of a kernel whose values are around one: as good as none.
+NEARLY_NO_NOISE = 1e-10
 
 (_dgemm,) = scipy.linalg.get_blas_funcs(("gemm",), dtype=np.float64)
 
@@ -59,6 +62,8 @@ class ScaledPosterior(Posterior):
 
     @classmethod
     def _from_factor(cls, kernel, prior, noise, inference, x, y, rows, factor) -> "ScaledPosterior":
+        if noise <= NEARLY_NO_NOISE or factor.jitter > noise:
+            warn_of_contradictions(x, y)
         whitened = factor.solve_lower(two_dimensional(y))
         quad = np.sum(whitened**2, axis=0)
         likelihood = scale_likelihood(quad, factor.log_det(), rows, noise, inference)
