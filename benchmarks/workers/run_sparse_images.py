@@ -8,6 +8,7 @@ import widetail as wt
 from benchmarks.workers._serve import memory, serve
 from widetail.datasets import load_images
 from widetail.experiments.sparse import network
+from widetail.sparse import TrainingOptions
 
 DEPTH = 4
 PRIORS = {"SVGP": wt.PointMass(1.0), "SVTP": wt.InverseGamma(2.0, 2.0)}
@@ -21,7 +22,8 @@ def fit(images, inducing, model, cache, rows=None, test_rows=None, root=False, *
 
     start, used = time.perf_counter(), time.process_time()
     # everything else as it comes: what is measured is what a user gets
-    fitted = wt.SparseMixtureClassifier(network(DEPTH), PRIORS[model], inducing, cache=cache, **options)
+    training = TrainingOptions(**options)
+    fitted = wt.SparseMixtureClassifier(network(DEPTH), PRIORS[model], inducing, options=training, cache=cache)
     fitted.fit(of_pixels(data.x_train[:rows]), data.y_train[:rows])
     seconds, cpu, peak = time.perf_counter() - start, time.process_time() - used, memory("VmHWM")
     p = fitted.predict_proba(of_pixels(data.x_test[:test_rows]))

@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 import widetail as wt
 from widetail import nn
 from widetail.estimators._background import around_background
+from widetail.sparse import TrainingOptions
 
 NET = nn.Sequential(nn.Conv(3, weight_var=2.0, bias_var=0.001), nn.Relu(), nn.Flatten())
 
@@ -49,7 +50,9 @@ def test_units_offset_and_sign_of_pixels_do_not_matter():
     x, y = load_digits(n_class=3, return_X_y=True)
     x = x.reshape(-1, 8, 8)
     first, second = (
-        wt.SparseMixtureClassifier(NET, inducing=20, open_share=0.0).fit(pixels[:150], y[:150]).predict_proba(pixels)
+        wt.SparseMixtureClassifier(NET, inducing=20, options=TrainingOptions(open_share=0.0))
+        .fit(pixels[:150], y[:150])
+        .predict_proba(pixels)
         for pixels in (x, 255.0 - 7.0 * x)
     )
     assert np.mean(first.argmax(axis=1) == y) > 0.95

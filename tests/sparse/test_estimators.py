@@ -1,5 +1,7 @@
 """Sparse estimators among scikit-learn's checks, in files, and on streams."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +15,9 @@ import widetail as wt
 from tests.estimators.scikit_learn_checks import checks_of
 from widetail import nn, programs, sparse
 
-QUICK = {"net": nn.mlp(1, "erf"), "inducing": 12, "learn": False, "max_iterations": 12}
+FIXED = {"net": nn.mlp(1, "erf"), "inducing": 12, "learn": False}
+FEW = sparse.TrainingOptions(max_iterations=4)
+QUICK = FIXED | {"options": sparse.TrainingOptions(max_iterations=12)}
 
 MODELS = (wt.SparseMixtureClassifier(**QUICK), wt.SparseMixtureRegressor(**QUICK))
 QUICK_CHECKS = {
@@ -164,7 +168,10 @@ def test_weights_are_repeated_rows():
     x = rng.uniform(-2.0, 2.0, (40, 1))
     y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=40)
     times = rng.integers(0, 4, 40)
-    options = QUICK | {"inducing": np.linspace(-2.0, 2.0, 8)[:, None], "max_iterations": 40, "tolerance": 1e-9}
+    options = FIXED | {
+        "inducing": np.linspace(-2.0, 2.0, 8)[:, None],
+        "options": sparse.TrainingOptions(max_iterations=40, tolerance=1e-9),
+    }
     weighted = wt.SparseMixtureRegressor(**options).fit(x, y, sample_weight=times)
     repeated = wt.SparseMixtureRegressor(**options).fit(np.repeat(x, times, axis=0), np.repeat(y, times))
     assert_allclose(weighted.predict(x), repeated.predict(x), atol=1e-4)
@@ -179,12 +186,16 @@ def test_adam_from_the_estimator():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (200, 1))
     y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=200)
-    options = QUICK | {"inducing": 6, "selection": "balanced", "batch_size": 100, "max_iterations": 30}
-    fixed = wt.SparseMixtureRegressor(**options).fit(x, y)
-    moved = wt.SparseMixtureRegressor(**options, train_inputs=True, train_kernel=True, epochs=60).fit(x, y)
+
+    def fitted(**given):
+        training = sparse.TrainingOptions(selection="balanced", batch_size=100, max_iterations=30, **given)
+        return wt.SparseMixtureRegressor(**FIXED | {"inducing": 6}, options=training).fit(x, y)
+
+    fixed = fitted()
+    moved = fitted(train_inputs=True, train_kernel=True, epochs=60)
     assert moved.fit_.bound > fixed.fit_.bound
     assert np.max(np.abs(moved.model_.whitening.inducing - fixed.model_.whitening.inducing)) > 0.01
-    adam = wt.SparseMixtureRegressor(**options, optimiser="adam", epochs=300, learning_rate=0.03).fit(x, y)
+    adam = fitted(optimiser="adam", epochs=300, learning_rate=0.03)
     assert np.array_equal(adam.model_.whitening.inducing, fixed.model_.whitening.inducing)
     assert adam.fit_.bound < fixed.fit_.bound  # natural gradients are at the optimum
     assert adam.score(x, y) > 0.7
@@ -192,9 +203,9 @@ def test_adam_from_the_estimator():
 
 def test_minibatches_from_the_estimator(table):
     x, y = table
-    options = QUICK | {"max_iterations": 40}
-    whole = wt.SparseMixtureClassifier(**options).fit(x, y)
-    model = wt.SparseMixtureClassifier(**options, optimiser="stochastic", batch_size=50, epochs=20).fit(x, y)
+    whole = wt.SparseMixtureClassifier(**FIXED).fit(x, y)
+    training = sparse.TrainingOptions(optimiser="stochastic", batch_size=50, epochs=20)
+    model = wt.SparseMixtureClassifier(**FIXED, options=training).fit(x, y)
     assert whole.fit_.bound - 5e-3 < model.fit_.bound < whole.fit_.bound + 1e-4
     # sixty noisy steps: near the optimum, not at it
     assert np.mean(np.abs(model.predict_proba(x) - whole.predict_proba(x))) < 0.02
@@ -203,32 +214,33 @@ def test_minibatches_from_the_estimator(table):
 
 def test_adam_heeds_its_options(table, tmp_path):
     x, y = table
-    options = QUICK | {"optimiser": "adam", "epochs": 12, "learning_rate": 0.3, "batch_size": 32}
-    model = wt.SparseMixtureClassifier(
-        **options, early_stopping=True, patience=2, open_share=0.5, checkpoint=str(tmp_path / "run")
-    ).fit(x, y)
+    training = sparse.TrainingOptions(
+        optimiser="adam", epochs=12, learning_rate=0.3, batch_size=32, early_stopping=True, patience=2, open_share=0.5
+    )
+    model = wt.SparseMixtureClassifier(**FIXED, options=training, checkpoint=str(tmp_path / "run")).fit(x, y)
     assert len(model.fit_.scores) == len(model.fit_.bounds) - 1 <= 12
     assert model.model_.open_share == 0.5
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert model.model_.memory.observations == 135  # of 150, without those that were held out
     best = int(np.argmax(model.fit_.scores)) + 1
-    again = wt.SparseMixtureClassifier(**options | {"epochs": best}, early_stopping=True, open_share=0.5).fit(x, y)
+    short = dataclasses.replace(training, epochs=best, patience=5)
+    again = wt.SparseMixtureClassifier(**FIXED, options=short).fit(x, y)
     assert_allclose(again.predict_proba(x), model.predict_proba(x), atol=1e-6)
     with pytest.raises(ValueError, match="scale must be 'bound' or 'given'"):
-        wt.SparseMixtureClassifier(**options, scale="held_out").fit(x, y)
+        sparse.TrainingOptions(optimiser="adam", scale="held_out")
 
 
 def test_sequences_of_programs_keep_their_axes():
     rng = np.random.default_rng(0)
     x = rng.normal([3.0, -100.0], [2.0, 50.0], size=(40, 3, 2))
-    model = wt.SparseMixtureClassifier(programs.rnn(fn=nn.Relu()), inducing=8, learn=False, max_iterations=4)
+    model = wt.SparseMixtureClassifier(programs.rnn(fn=nn.Relu()), inducing=8, learn=False, options=FEW)
     model.fit(x, x[:, :, 0].sum(axis=1) > 9.0)
     assert model.input_shape_ == (3, 2)
     assert_allclose(model.x_scaling_.shift, x.mean(axis=(0, 1)))
     assert model.model_.whitening.inducing.shape == (8, 3, 2)
     assert model.score(x, x[:, :, 0].sum(axis=1) > 9.0) > 0.8
     packed = programs.pack([row[: 1 + number % 3] for number, row in enumerate(x)])
-    model = wt.SparseMixtureRegressor(programs.packed_rnn, inducing=6, learn=False, max_iterations=3)
+    model = wt.SparseMixtureRegressor(programs.packed_rnn, inducing=6, learn=False, options=FEW)
     model.fit(packed, x[:, 0, 0])
     assert set(np.unique(model.model_.whitening.inducing[..., -1])) <= {0.0, 1.0}
 
@@ -244,7 +256,7 @@ def test_pipelines_frames_images_and_given_inducing_inputs(table):
     assert model.model_.whitening.inducing.shape == (10, 2)
     images = np.random.default_rng(0).normal(size=(40, 6, 6))
     net = nn.Sequential(nn.Conv(3), nn.Relu(), nn.Flatten())
-    seen = wt.SparseMixtureClassifier(net, inducing=50, learn=False, selection="kmeans").fit(images, np.arange(40) % 2)
+    seen = wt.SparseMixtureClassifier(net, inducing=50, learn=False).fit(images, np.arange(40) % 2)
     assert seen.model_.whitening.inducing.shape == (40, 6, 6, 1)
     with pytest.raises(ValueError, match=r"inputs of shape \(6, 6, 1\)"):
         seen.predict(images[:, :, :5])
@@ -270,11 +282,7 @@ def test_bad_targets_are_named(table):
         ("inducing", 0),
         ("net", "mlp"),
         ("prior", 2.0),
-        ("validation_fraction", 1.0),
-        ("precision", "half"),
-        ("scale", "best"),
-        ("open_share", 1.5),
-        ("optimiser", "sgd"),
+        ("options", {"epochs": 3}),
     ],
 )
 def test_bad_parameters_are_named(table, parameter, value):
@@ -282,9 +290,25 @@ def test_bad_parameters_are_named(table, parameter, value):
         wt.SparseMixtureClassifier(**{parameter: value}).fit(*table)
 
 
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("validation_fraction", 1.0),
+        ("precision", "half"),
+        ("scale", "best"),
+        ("open_share", 1.5),
+        ("optimiser", "sgd"),
+    ],
+)
+def test_bad_options_are_named(parameter, value):
+    with pytest.raises(ValueError, match=parameter):
+        sparse.TrainingOptions(**{parameter: value})
+
+
 def test_early_stopping_and_other_priors(table):
     x, y = table
-    model = wt.SparseMixtureClassifier(**QUICK, early_stopping=True, patience=2, prior=wt.LogNormal(0.0, 1.0)).fit(x, y)
+    training = sparse.TrainingOptions(max_iterations=12, early_stopping=True, patience=2)
+    model = wt.SparseMixtureClassifier(**FIXED, options=training, prior=wt.LogNormal(0.0, 1.0)).fit(x, y)
     assert len(model.fit_.scores) == len(model.fit_.bounds)
     assert isinstance(model.model_.q.law, sparse.GridScale)
     assert model.score(x, y) > 0.8

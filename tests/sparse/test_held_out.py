@@ -121,12 +121,17 @@ def test_estimators_choose(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (1500, 2))
     y = np.sin(3 * x[:, 0]) * np.sin(3 * x[:, 1]) > 0
-    options = {"net": wt.kernels.RBF(0.5), "inducing": 25, "learn": False, "max_iterations": 10}
+    options = {"net": wt.kernels.RBF(0.5), "inducing": 25, "learn": False}
+
+    def training(**given):
+        return sparse.TrainingOptions(max_iterations=10, **given)
+
     for prior in (wt.PointMass(1.0), wt.InverseGamma(2.0, 2.0)):
-        model = wt.SparseMixtureClassifier(prior=prior, **options).fit(x[:1200], y[:1200])
+        model = wt.SparseMixtureClassifier(prior=prior, options=training(), **options).fit(x[:1200], y[:1200])
         assert model.choice_.open_share == model.model_.open_share == 0.0
-        plain = wt.SparseMixtureClassifier(prior=prior, open_share=1.0, **options).fit(x[:1200], y[:1200])
-        held = wt.SparseMixtureClassifier(prior=prior, open_share=1.0, scale="held_out", **options)
+        plain = wt.SparseMixtureClassifier(prior=prior, options=training(open_share=1.0), **options)
+        plain.fit(x[:1200], y[:1200])
+        held = wt.SparseMixtureClassifier(prior=prior, options=training(open_share=1.0, scale="held_out"), **options)
         held.fit(x[:1200], y[:1200])
         scores = [fitted.log_score(x[1200:], y[1200:]) for fitted in (plain, held, model)]
         assert scores[0] < scores[2]

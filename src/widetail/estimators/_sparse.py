@@ -1,6 +1,5 @@
 """What the sparse estimators share: parameters, units, and the kernel that is learned before `sparse.fit`."""
 
-import dataclasses
 import numbers
 from typing import Any, ClassVar
 
@@ -45,24 +44,10 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         prior: Any = None,
         inducing: Any = 400,
         random_state: int = 0,
-        selection: Any = "auto",
         learn: bool = True,
         learn_rows: int = 800,
-        scale: Any = "bound",
-        open_share: Any = "held_out",
         standardise: bool = True,
-        precision: Any = "auto",
-        max_iterations: int = 40,
-        tolerance: float = 1e-5,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 5,
-        optimiser: Any = "natural",
-        train_inputs: bool = False,
-        train_kernel: bool = False,
-        epochs: int = 10,
-        learning_rate: float = 0.01,
-        batch_size: int = 256,
+        options: TrainingOptions | None = None,
         cache: str | None = None,
         checkpoint: str | None = None,
         verbose: bool = False,
@@ -71,31 +56,20 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         self.prior = prior
         self.inducing = inducing
         self.random_state = random_state
-        self.selection = selection
         self.learn = learn
         self.learn_rows = learn_rows
-        self.scale = scale
-        self.open_share = open_share
         self.standardise = standardise
-        self.precision = precision
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.optimiser = optimiser
-        self.train_inputs = train_inputs
-        self.train_kernel = train_kernel
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
+        self.options = options
         self.cache = cache
         self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
         check_count("learn_rows", self.learn_rows)
-        self._options()
+        if self.options is not None and not isinstance(self.options, TrainingOptions):
+            raise ValueError(
+                f"options must be a sparse.TrainingOptions, or None for its defaults; got {self.options!r}."
+            )
         if not hasattr(self.inducing, "shape") or np.ndim(self.inducing) == 0:
             check_count("inducing", self.inducing)
         if not isinstance(self.random_state, numbers.Integral):
@@ -156,7 +130,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
                 outputs=outputs,
                 counts=counts,
                 labels=labels,
-                options=self._options(is_image=x.ndim > 2 and not isinstance(self.net, Program)),
+                options=self.options,
                 is_shuffled=True,
                 seed=self._seed,
                 cache=self.cache,
@@ -168,18 +142,11 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
     def _fit_more(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> None:
         """Rows in standard units, in addition to those before."""
         x, y, counts = self._shuffled(x, y, counts)
-        options = {"options": self._options(), "seed": self._seed, "cache": self.cache, "progress": self.verbose}
-        self._keep(sparse.update(self.model_, x, y, counts=counts, **options))
+        shared = {"options": self.options, "seed": self._seed, "cache": self.cache, "progress": self.verbose}
+        self._keep(sparse.update(self.model_, x, y, counts=counts, **shared))
 
     def _keep(self, model: SparseModel) -> None:
         self.kernel_, self.model_, self.fit_, self.choice_ = model.whitening.kernel, model, model.fit, model.choice
-
-    def _options(self, *, is_image: bool = False) -> TrainingOptions:
-        names = {field.name for field in dataclasses.fields(TrainingOptions)} & set(self.get_params(deep=False))
-        given = {name: getattr(self, name) for name in names}
-        if self.selection == "auto":
-            given["selection"] = "kmeans" if is_image else "greedy"
-        return TrainingOptions(**given)
 
     def _given_inducing(self) -> np.ndarray:
         inputs = np.asarray(self.inducing, np.float64)

@@ -29,36 +29,14 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         net: a network of `widetail.nn` or a kernel; by default one is chosen by evidence for tables, and images
             (n, height, width[, channels]) get four convolutions. A program takes sequences (n, time, features).
         prior: prior of the readout variance; InverseGamma(2, 2) by default. The value of a `PointMass` is learned by
-            empirical Bayes unless `scale` is "given".
+            empirical Bayes, or kept with `TrainingOptions(scale="given")`.
         inducing: number of inducing inputs (at most as many as rows), or the inputs themselves, in the units of X.
         random_state: an integer seed; the same seed gives the same model.
-        selection: how to choose inducing inputs: "greedy", "kmeans" or "balanced" (see `sparse.choose_inducing`);
-            "auto" is "kmeans" for images and "greedy" for tables and sequences.
         learn: whether to learn the kernel's hyperparameters.
         learn_rows: rows of the subset from which they are learned (of images at most 200).
-        scale: what the law of the scale follows: "bound", the evidence lower bound; "held_out", the log score of
-            held-out rows for its centre and the bound for its width (see `sparse.choose_scale`); "given", the value of
-            a `PointMass` (other priors follow the bound).
-        open_share: how much of the variance that inducing inputs leave open is part of the model, from 0 to 1;
-            "held_out" keeps it unless the log score of held-out rows is clearly better without (see
-            `sparse.choose_open_share`).
         standardise: whether to standardise inputs: per column of a table or feature of a sequence, all pixels of images
             alike, with the median of the border as zero.
-        precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
-        max_iterations: of each stage of training by natural gradients of all rows (see `sparse.train`).
-        tolerance: it ends when an iteration gains less than this, in nats per row.
-        early_stopping: whether to hold out rows and keep the iterate with the best log score of them. Rows that are
-            held out for `scale` and `open_share` only are trained on in the end.
-        validation_fraction: share of rows that are held out, for any of these; with fewer than 100 of them the scale
-            follows the bound, and all of the open variance is kept.
-        patience: of early stopping.
-        optimiser: of `fit` and the first `partial_fit`: "natural", natural gradients of all rows on cached features;
-            "stochastic", the same of minibatches after a start on a part of the rows, for features in a file; "adam",
-            Adam for everything, through the kernel (and, with `open_share` "held_out", all of the open variance).
-        train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam
-            (with natural gradients before and after, unless the optimiser is "adam").
-        epochs, batch_size: of "stochastic" and of Adam.
-        learning_rate: of Adam.
+        options: everything else about training, as a `sparse.TrainingOptions`; its defaults by default.
         cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
             rows, or after a fit that was stopped; None keeps them in memory.
         checkpoint: a file that is written after every iteration or epoch and resumed from; what comes before the last

@@ -14,6 +14,7 @@ from widetail.estimators._sparse import SparseEstimator
 from widetail.files import savable
 from widetail.predictive import Predictive
 from widetail.priors import PointMass
+from widetail.sparse import TrainingOptions
 from widetail.sparse.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 
 LIKELIHOODS = {"gaussian": Gaussian, "student_t": StudentT, "poisson": Poisson}
@@ -24,11 +25,8 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
     """Regression with an infinitely wide network for data sets of any length, robust noise and counts included.
 
     Args:
-        net, prior, inducing, random_state, selection, learn, learn_rows, scale, precision: as in
+        net, prior, inducing, random_state, learn, learn_rows, options, cache, checkpoint, verbose: as in
             `SparseMixtureClassifier`.
-        open_share: as there; all of it by default.
-        max_iterations, tolerance, early_stopping, validation_fraction, patience: as there.
-        optimiser, train_inputs, train_kernel, epochs, learning_rate, batch_size, cache, checkpoint, verbose: as there.
         likelihood: "gaussian" (noise inside of the scale), "student_t" (heavy tails point by point: outliers in y
             hardly move it), "poisson" (counts with mean exp(f), or softplus(f) unless the prior is a `PointMass`), or
             a likelihood of `widetail.sparse` or of your own.
@@ -58,33 +56,17 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         inducing: Any = 400,
         random_state: int = 0,
         likelihood: Any = "gaussian",
-        selection: Any = "auto",
         learn: bool = True,
         learn_rows: int = 800,
-        scale: Any = "bound",
-        open_share: Any = 1.0,
         standardise: bool = True,
-        precision: Any = "auto",
-        max_iterations: int = 40,
-        tolerance: float = 1e-5,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 5,
-        optimiser: Any = "natural",
-        train_inputs: bool = False,
-        train_kernel: bool = False,
-        epochs: int = 10,
-        learning_rate: float = 0.01,
-        batch_size: int = 256,
+        options: TrainingOptions | None = None,
         cache: str | None = None,
         checkpoint: str | None = None,
         verbose: bool = False,
     ):
         super().__init__(
-            net, prior, inducing, random_state, selection, learn, learn_rows, scale, open_share, standardise, precision,
-            max_iterations, tolerance, early_stopping, validation_fraction, patience, optimiser, train_inputs,
-            train_kernel, epochs, learning_rate, batch_size, cache, checkpoint, verbose,
-        )  # fmt: skip
+            net, prior, inducing, random_state, learn, learn_rows, standardise, options, cache, checkpoint, verbose
+        )
         self.likelihood = likelihood
 
     def _likelihood(self) -> Likelihood:

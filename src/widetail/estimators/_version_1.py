@@ -8,6 +8,12 @@ from collections.abc import Collection
 from typing import Any
 
 Config = dict[str, Any]
+# Parameters of sparse estimators that are in one object since.
+OPTIONS = (
+    "selection", "scale", "open_share", "precision", "max_iterations", "tolerance", "early_stopping",
+    "validation_fraction", "patience", "optimiser", "train_inputs", "train_kernel", "epochs", "learning_rate",
+    "batch_size",
+)  # fmt: skip
 
 
 def upgraded(header: Config, arrays: Collection[str]) -> Config:
@@ -30,6 +36,8 @@ def upgraded(header: Config, arrays: Collection[str]) -> Config:
         learned |= _wide(header["network"], arrays)
     else:
         learned |= _sparse(header["sparse"], arrays)
+        given = {name: parameters.pop(name) for name in OPTIONS if name in parameters}
+        parameters["options"] = _made("sparse.TrainingOptions", **given)
     return _made(f"estimators.{header['kind']}", parameters=_dict(parameters), learned=_dict(learned))
 
 

@@ -84,8 +84,8 @@ def fit(
         >>> bool(abs(model.y(np.array([[0.5]])).mean[0, 0] - np.sin(1.0)) < 0.1)
         True
     """
-    options = TrainingOptions() if options is None else options
     x, y, counts = _checked(likelihood, x, y, counts)
+    options = (TrainingOptions() if options is None else options).without_auto(likelihood, x.ndim)
     outputs = _outputs(likelihood, y) if outputs is None else outputs
     if not is_shuffled:
         order = np.random.default_rng(seed).permutation(len(x))

@@ -4,40 +4,51 @@ import dataclasses
 import numbers
 from typing import Any
 
+from widetail.files import savable
 from widetail.sparse._memory import KEPT_ROWS
+from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 
 SCALES = ("bound", "held_out", "given")
 OPTIMISERS = ("natural", "stochastic", "adam")
 PRECISIONS = ("auto", "float32", "float64")
+AXES_OF_SEQUENCES = 3  # rows, times, features
 
 
+@savable("sparse.TrainingOptions")
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions:
     """Everything about training that is not the model itself.
 
     Attributes:
-        selection: how inducing inputs are chosen: "greedy", "kmeans" or "balanced"; see `choose_inducing`.
+        selection: how inducing inputs are chosen: "greedy", "kmeans" or "balanced" (`choose_inducing` says how), or
+            "auto": "kmeans" for images with an axis of channels, "greedy" for anything else.
         scale: what q(scale) follows: "bound", the evidence lower bound; "held_out", the log score of held-out rows for
-            its centre and the bound for its width; "given", the value of a `PointMass`.
+            its centre and the bound for its width; "given", the value of a `PointMass` (other priors follow the bound).
         open_share: how much of the variance that inducing inputs leave open is part of the model, from 0 to 1;
-            "held_out" keeps it unless the log score of held-out rows is clearly better without.
+            "held_out" keeps it unless the log score of held-out rows is clearly better without; "auto" is "held_out"
+            for classes and 1 for anything else.
         precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
         max_iterations, tolerance: of each stage of natural gradients; it ends when an iteration gains less than
             `tolerance` nats per row.
         learn_likelihood: whether the likelihood's own parameters are learned.
-        early_stopping: whether to keep the iterate with the best log score of held-out rows.
-        validation_fraction: share of rows that are held out, wherever any are.
+        early_stopping: whether to keep the iterate with the best log score of held-out rows. Rows that are held out for
+            `scale` and `open_share` only are trained on in the end.
+        validation_fraction: share of rows that are held out, wherever any are; with fewer than 100 of them the scale
+            follows the bound, and all of the open variance is kept.
         patience: iterations or epochs without a better score after which early stopping ends training.
-        optimiser: "natural", "stochastic" or "adam".
-        train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam.
+        optimiser: of the first fit: "natural", natural gradients of all rows on cached features; "stochastic", the same
+            of minibatches after a start on a part of the rows, for features in a file; "adam", Adam for everything,
+            through the kernel, without choices by held-out rows.
+        train_inputs, train_kernel: whether inducing inputs and kernel hyperparameters move with the bound, by Adam
+            (with natural gradients before and after, unless the optimiser is "adam").
         epochs, batch_size: of "stochastic" and "adam".
         learning_rate: of Adam.
         kept_rows: how many rows are remembered as they are for later updates, where their likelihood is not Gaussian.
     """
 
-    selection: Any = "greedy"
+    selection: Any = "auto"
     scale: Any = "bound"
-    open_share: Any = 1.0
+    open_share: Any = "auto"
     precision: Any = "auto"
     max_iterations: int = 40
     tolerance: float = 1e-5
@@ -71,10 +82,20 @@ class TrainingOptions:
         if self.optimiser == "adam" and self.scale == "held_out":
             raise ValueError("scale must be 'bound' or 'given' with optimiser 'adam'; got 'held_out'.")
         is_share = isinstance(self.open_share, numbers.Real) and 0 <= float(self.open_share) <= 1
-        if self.open_share != "held_out" and not is_share:
-            raise ValueError(f"open_share must be 'held_out' or a number from 0 to 1; got {self.open_share!r}.")
+        if self.open_share not in ("auto", "held_out") and not is_share:
+            raise ValueError(f"open_share must be 'auto', 'held_out' or a number from 0 to 1; got {self.open_share!r}.")
+
+    def without_auto(self, likelihood: Likelihood, axes: int) -> "TrainingOptions":
+        """With what "auto" stands for, for a likelihood and inputs of so many axes."""
+        found = self
+        if self.selection == "auto":
+            found = dataclasses.replace(found, selection="kmeans" if axes > AXES_OF_SEQUENCES else "greedy")
+        if self.open_share == "auto":
+            is_for_classes = isinstance(likelihood, (Bernoulli, Categorical))
+            found = dataclasses.replace(found, open_share="held_out" if is_for_classes else 1.0)
+        return found
 
     @property
     def first_share(self) -> float:
         """Of the open variance, before held-out rows have their say."""
-        return 1.0 if self.open_share == "held_out" else float(self.open_share)
+        return 1.0 if isinstance(self.open_share, str) else float(self.open_share)
