@@ -37,3 +37,23 @@ def test_bad_arguments_are_named():
     for name, value in {"scale": "best", "open_share": 2.0, "epochs": 0, "kept_rows": -1}.items():
         with pytest.raises(ValueError, match=name):
             sparse.TrainingOptions(**{name: value})
+
+
+def test_models_in_files_go_on_learning(tmp_path):
+    x = np.random.default_rng(0).uniform(-2.0, 2.0, (40, 1))
+    y = np.sin(2 * x)
+    prior, likelihood = wt.InverseGamma(2.0, 2.0), sparse.Gaussian(0.05)
+    model = sparse.fit(wt.kernels.RBF(0.7), prior, likelihood, x[:30], y[:30], inducing=8)
+    model.save(tmp_path / "model")
+    again = sparse.load(tmp_path / "model")
+    for one, other in zip(model.latent(x), again.latent(x), strict=True):
+        assert np.array_equal(one, other)
+    more, other = (sparse.update(start, x[30:], y[30:]) for start in (model, again))
+    assert np.array_equal(more.q.mean, other.q.mean)
+    data = bytearray((tmp_path / "model").read_bytes())
+    data[-5] ^= 1
+    (tmp_path / "flipped").write_bytes(data)
+    with pytest.raises(ValueError, match=r"flipped.*damaged"):
+        sparse.load(tmp_path / "flipped")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        sparse.load(tmp_path / "nowhere")

@@ -13,17 +13,16 @@ from widetail.estimators._background import around_background
 from widetail.estimators._files import SavedEstimator
 from widetail.estimators._inputs import StructuredInputs
 from widetail.estimators._scaling import Scaling
-from widetail.estimators._sparse_files import model_of, parts_of
 from widetail.estimators._wide import default_network
 from widetail.kernels import Kernel
-from widetail.learning import choose, fit_evidence
+from widetail.learning import learn
 from widetail.priors import InverseGamma, ScalePrior
 from widetail.process import ScaledNoise, ScaleMixture
 from widetail.programs import Program
 from widetail.sparse import HeldOutChoice, SparseFit, SparseModel, TrainingOptions
 from widetail.sparse.likelihoods import Likelihood
 
-FEWEST_ROWS_TO_LEARN_FROM = 10
+ROWS_TO_CHOOSE_BY = 400  # between networks, before the best is learned from more
 # An evaluation of the evidence of a convolutional network costs seconds for this many images.
 MOST_IMAGES_TO_LEARN_FROM = 200
 
@@ -165,25 +164,31 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
             networks = {"given": default_network(x.shape[1:]) if self.net is None else self.net}
         start = ScaledNoise(0.05)
         processes = {name: ScaleMixture(net, InverseGamma(2.0, 2.0), start) for name, net in networks.items()}
-        process = next(iter(processes.values()))
-        if self.learn and len(x) >= FEWEST_ROWS_TO_LEARN_FROM:
+        if not self.learn:
+            process = next(iter(processes.values()))
+        else:
             is_quick = is_table or isinstance(self.net, Program)
-            count = min(self.learn_rows, len(x), self.learn_rows if is_quick else MOST_IMAGES_TO_LEARN_FROM)
-            rows, targets = x[:count].astype(np.float64), guide[:count]
-            options: dict[str, Any] = {"counts": counts[:count], "tolerance": 1e-4}
-            if len(processes) > 1:
-                subset = min(count, 400)
-                rough = choose(processes, rows, targets, subset=subset, seed=self._seed, max_iterations=15, **options)
-                process = rough.fit.process
-            process = fit_evidence(process, rows, targets, max_iterations=30 if is_quick else 8, **options).process
+            count = self.learn_rows if is_quick else min(self.learn_rows, MOST_IMAGES_TO_LEARN_FROM)
+            process = learn(
+                processes,
+                x[:count].astype(np.float64),  # rows are in random order
+                guide[:count],
+                counts=counts[:count],
+                choose_rows=ROWS_TO_CHOOSE_BY,
+                choose_iterations=15,
+                learn_rows=count,
+                max_iterations=30 if is_quick else 8,
+                tolerance=1e-4,
+                seed=self._seed,
+            ).process
         return process.kernel, float(process.noise.variance)  # type: ignore[return-value]
 
     def _learned(self) -> dict[str, Any]:
         check_is_fitted(self, "model_")
-        return parts_of(self.model_)
+        return self.model_.saved_fields()
 
     def _restore(self, learned: dict[str, Any]) -> None:
-        self.model_ = model_of(learned, self._prior)
+        self.model_ = SparseModel.from_saved(learned, self._prior)
         self.kernel_ = self.model_.whitening.kernel
         self.fit_, self.choice_ = None, None
 

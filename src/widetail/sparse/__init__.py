@@ -13,6 +13,7 @@ from widetail.sparse._inducing import choose_inducing as choose_inducing
 from widetail.sparse._latent import Latent as Latent
 from widetail.sparse._memory import Memory as Memory
 from widetail.sparse._model import SparseModel as SparseModel
+from widetail.sparse._model import load as load
 from widetail.sparse._natural import Ascent as Ascent
 from widetail.sparse._options import TrainingOptions as TrainingOptions
 from widetail.sparse._probabilities import ClassProbabilities as ClassProbabilities
