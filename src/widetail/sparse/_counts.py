@@ -28,11 +28,11 @@ class CountMixture(Predictive):
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """See `Predictive`."""
+        """Points, and outputs where y has an axis of them."""
         return self.rates.shape[1:]
 
     def __getitem__(self, index: Any) -> "CountMixture":
-        """See `Predictive`."""
+        """The same for some of the points."""
         return CountMixture(self.weights, self.rates[:, points_index(index, self.event_shape[0])])
 
     def _average(self, terms: Any) -> Any:

@@ -34,11 +34,11 @@ class Observed(Predictive):
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """See `Predictive`."""
+        """Points, and outputs where y has an axis of them."""
         return self.marginal.event_shape
 
     def __getitem__(self, index: Any) -> "Observed":
-        """See `Predictive`."""
+        """The same for some of the points."""
         return Observed(self.latent[index], self.likelihood, self.marginal[index])
 
     def _mean(self) -> Any:
@@ -91,11 +91,11 @@ class Integrated(Predictive):
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """See `Predictive`."""
+        """Points, and outputs where y has an axis of them."""
         return self.draws.shape[1:]
 
     def __getitem__(self, index: Any) -> "Integrated":
-        """See `Predictive`."""
+        """The same for some of the points."""
         numbers = np.arange(len(self.latent.mean))[index]
         return Integrated(self.latent[index], self.likelihood, self.draws[:, np.atleast_1d(numbers)])
 
