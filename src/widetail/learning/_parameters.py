@@ -16,7 +16,19 @@ Part = Literal["kernel", "noise", "prior"]
 # Bounds are factors around a variance of one, wide enough for standardised data.
 BOUNDS = {"kernel": (1e-6, 1e4), "noise": (1e-8, 1e2), "prior": (1e-3, 1e4)}
 # Kernel parameters that multiply the whole kernel, or undo another one, have nothing to learn.
-LEARNABLE = {"weight_var", "bias_var", "query_key_var", "length_scale", "variances"}
+LEARNABLE = {
+    "weight_var",
+    "bias_var",
+    "query_key_var",
+    "length_scale",
+    "variances",
+    "part_var",
+    "interaction_var",
+    "power",
+    "alpha",
+}
+# Fields that have an end of their own.
+FIELD_BOUNDS = {"power": (0.1, 2.0)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +40,14 @@ class Slot:
         index: its place among the leaves of the process.
         size: how many numbers it holds.
         part: what it belongs to.
+        field: its name alone, such as "weight_var".
     """
 
     name: str
     index: int
     size: int
     part: Part
+    field: str
 
 
 class Parameters:
@@ -56,7 +70,7 @@ class Parameters:
             if part == "kernel" and field == "weight_var" and frozen and jnp.ndim(leaf) == 0:
                 self.fixed.append(name)
                 continue
-            self.slots.append(Slot(name, index, int(np.size(leaf)), part))  # type: ignore[arg-type]
+            self.slots.append(Slot(name, index, int(np.size(leaf)), part, field))  # type: ignore[arg-type]
         if not self.slots:
             raise ValueError(f"learn={learn!r}: there is nothing to learn in {process!r}.")
 
@@ -67,7 +81,7 @@ class Parameters:
     def bounds(self) -> list[tuple[float, float]]:
         """Lower and upper bound of every entry."""
         return [
-            (np.log(BOUNDS[slot.part][0]), np.log(BOUNDS[slot.part][1]))
+            tuple(np.log(FIELD_BOUNDS.get(slot.field, BOUNDS[slot.part])))
             for slot in self.slots
             for _ in range(slot.size)
         ]

@@ -11,3 +11,4 @@ from widetail.predictive._recalibrated import Recalibrated as Recalibrated
 from widetail.predictive._rescaled import Rescaled as Rescaled
 from widetail.predictive._scale_mixture import NormalScaleMixture as NormalScaleMixture
 from widetail.predictive._student_t import StudentT as StudentT
+from widetail.predictive._weighted import Weighted as Weighted

@@ -1,0 +1,249 @@
+"""Hyperparameters integrated out: a mixture of processes instead of the best one.
+
+Below some hundred rows the evidence is wide, and one optimum is far too sure of itself. Around the optimum of each
+candidate a multivariate t distribution in the logarithms of the parameters is laid; its draws, weighted by evidence
+times prior over its own density, stand for the posterior of the parameters. The mean of the weights is the evidence of
+the candidate, by which candidates are averaged.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+import scipy.stats
+
+from widetail.checks import check_targets
+from widetail.learning._hyperpriors import Hyperpriors
+from widetail.learning._objective import evidence_and_gradient
+from widetail.learning._parameters import Parameters
+from widetail.predictive import Predictive, Weighted
+from widetail.process import Posterior, RowNoise, ScaleMixture, check_counts, check_noise_weights
+from widetail.progress import Progress, reporter
+
+DEGREES = 8.0  # of the t distribution that draws come from: wider than a normal one, so that weights stay bounded
+SMALL_STEP = 1e-3  # of the logarithms, for second derivatives
+LIGHTEST = 1e-3  # of all weights together: lighter draws are left out
+LARGE = 1e10  # what a line search sees where the covariance cannot be factored
+
+
+@dataclasses.dataclass(frozen=True)
+class Integrated:
+    """Processes that stand for the posterior of their hyperparameters.
+
+    Attributes:
+        processes: draws of all candidates, the heaviest first.
+        names: of which candidate each is.
+        weights: one per process, adding up to one.
+        log_evidences: of every candidate by name, hyperparameters integrated out, in nats.
+        effective: effective number of draws by candidate; a few are enough to predict with, one is not.
+        best: the process at the optimum of the candidate with the largest evidence.
+    """
+
+    processes: list[ScaleMixture]
+    names: list[str]
+    weights: np.ndarray
+    log_evidences: dict[str, float]
+    effective: dict[str, float]
+    best: ScaleMixture
+
+    def posterior(self, x: Any, y: Any, **rows: Any) -> "WeightedPosterior":
+        """Condition every process on the same data; `rows` are `noise_weights` and `counts`."""
+        return WeightedPosterior([process.posterior(x, y, **rows) for process in self.processes], self.weights)
+
+    def __str__(self) -> str:
+        shares = {name: float(np.sum(self.weights[[n == name for n in self.names]])) for name in self.log_evidences}
+        width = max(map(len, shares))
+        lines = [
+            f"  {name.ljust(width)}  weight {share:.3f}, log evidence {self.log_evidences[name]:.2f}, "
+            f"effective draws {self.effective[name]:.1f}"
+            for name, share in sorted(shares.items(), key=lambda item: -item[1])
+        ]
+        return "\n".join(["hyperparameters integrated out", *lines])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WeightedPosterior:
+    """Posteriors of several processes on the same data, and what they say together.
+
+    Attributes:
+        posteriors: one per process.
+        weights: their probabilities.
+    """
+
+    posteriors: list[Posterior]
+    weights: np.ndarray
+
+    def __call__(self, x_new: Any) -> Predictive:
+        """The predictive distribution of y at the rows of `x_new`."""
+        return Weighted([posterior(x_new) for posterior in self.posteriors], self.weights)
+
+    def f(self, x_new: Any) -> Predictive:
+        """The predictive distribution of the noise-free function at the rows of `x_new`."""
+        return Weighted([posterior.f(x_new) for posterior in self.posteriors], self.weights)
+
+
+def integrate_evidence(
+    candidates: ScaleMixture | Mapping[str, ScaleMixture],
+    x: Any,
+    y: Any,
+    *,
+    hyperpriors: Mapping[str, tuple[float, float]] | None = None,
+    draws: int = 32,
+    max_iterations: int = 100,
+    tolerance: float = 1e-7,
+    seed: int = 0,
+    noise_weights: Any = None,
+    counts: Any = None,
+    progress: Progress = False,
+) -> Integrated:
+    """Average processes over the posterior of their hyperparameters, and over candidates by their evidence.
+
+    For few rows: it costs the optimum that `fit_evidence` finds, one evaluation per learned number for second
+    derivatives, and `draws` factorisations; predictions then cost as many posteriors as have weight.
+
+    Args:
+        candidates: a process, or several by name; their float parameters are where learning starts.
+        x: inputs, rows first, in standard units.
+        y: targets, shape (n,) or (n, outputs), in standard units.
+        hyperpriors: priors that differ from `widetail.learning.HYPERPRIORS`: (median, spread of the logarithm) by
+            field, such as {"length_scale": (1.0, 0.5)}; "noise" for the noise variance.
+        draws: of each candidate's hyperparameters; powers of two are best.
+        max_iterations: of each optimisation.
+        tolerance: of each optimisation, in nats per observation.
+        seed: of the draws.
+        noise_weights, counts: as in `ScaleMixture.posterior`.
+        progress: True for a bar on a terminal, or a function of (candidates done, in all).
+
+    Example:
+        >>> import numpy as np, widetail as wt
+        >>> x = np.linspace(-1.5, 1.5, 12)[:, None]
+        >>> process = wt.ScaleMixture(wt.kernels.RBF())
+        >>> integrated = wt.learning.integrate_evidence(process, x, np.sin(3.0 * x[:, 0]), draws=8)
+        >>> dist = integrated.posterior(x, np.sin(3.0 * x[:, 0]))(np.array([[0.5]]))
+        >>> bool(dist.interval(0.9)[0][0] < np.sin(1.5) < dist.interval(0.9)[1][0])
+        True
+    """
+    if isinstance(candidates, ScaleMixture):
+        candidates = {"given": candidates}
+    if not candidates:
+        raise ValueError("candidates must hold at least one process.")
+    x = x if hasattr(x, "dtype") else np.asarray(x)
+    y = check_targets(x, y)
+    rows = RowNoise.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
+    report = reporter(progress, "candidates")
+    found: dict[str, _Draws] = {}
+    for done, (name, process) in enumerate(candidates.items()):
+        report(done, len(candidates))
+        problem = _Problem(process, x, y, rows, hyperpriors)
+        found[name] = _draw(problem, draws, max_iterations, tolerance, seed)
+    report(len(candidates), len(candidates))
+    log_weights = np.concatenate([part.log_weights for part in found.values()]) - np.log(draws)
+    weights = np.exp(log_weights - scipy.special.logsumexp(log_weights))
+    processes = [process for part in found.values() for process in part.processes]
+    names = [name for name, part in found.items() for _ in part.processes]
+    order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > LIGHTEST]
+    evidences = {name: float(scipy.special.logsumexp(part.log_weights) - np.log(draws)) for name, part in found.items()}
+    return Integrated(
+        processes=[processes[i] for i in order],
+        names=[names[i] for i in order],
+        weights=weights[order] / np.sum(weights[order]),
+        log_evidences=evidences,
+        effective={name: part.effective for name, part in found.items()},
+        best=found[max(evidences, key=lambda name: evidences[name])].best,
+    )
+
+
+class _Problem:
+    """The log posterior density of the logarithms of one candidate's parameters."""
+
+    def __init__(self, process: ScaleMixture, x: Any, y: np.ndarray, rows: RowNoise, hyperpriors: Any):
+        self.parameters = Parameters(process, ("kernel", "noise"))
+        self.prior = Hyperpriors(self.parameters, hyperpriors)
+        self.x, self.y, self.rows = x, y, rows
+        self.low, self.high = np.array(self.parameters.bounds()).T
+
+    def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = evidence_and_gradient(self.parameters, vector, self.x, self.y, self.rows)
+        prior, slope = self.prior.log_prob_and_gradient(vector)
+        return value + prior, gradient + slope
+
+    def value(self, vector: np.ndarray) -> float:
+        """Without the gradient, which costs three times as much; minus infinity where nothing can be factored."""
+        try:
+            posterior = self.parameters.process(vector).condition(self.x, self.y, self.rows)
+        except np.linalg.LinAlgError:
+            return -np.inf
+        return posterior.log_evidence + self.prior.log_prob_and_gradient(vector)[0]
+
+    def optimum(self, max_iterations: int, tolerance: float) -> np.ndarray:
+        count = self.rows.observations
+
+        def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
+            try:
+                value, gradient = self.value_and_gradient(vector)
+            except np.linalg.LinAlgError:
+                return LARGE, np.zeros_like(vector)
+            return -value / count, -gradient / count
+
+        start = np.clip(self.parameters.start(), self.low, self.high)
+        options = {"maxiter": max_iterations, "ftol": tolerance}
+        bounds = list(zip(self.low, self.high, strict=True))
+        return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+
+    def precision(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues and eigenvectors of minus the second derivatives; at least what the prior alone would say."""
+        middle = self.value_and_gradient(vector)[1]
+        columns = []
+        for number in range(len(vector)):
+            # towards the inside, where there is an end
+            step = SMALL_STEP if vector[number] + SMALL_STEP <= self.high[number] else -SMALL_STEP
+            there = vector.copy()
+            there[number] += step
+            columns.append((middle - self.value_and_gradient(there)[1]) / step)
+        second = np.array(columns)
+        values, vectors = np.linalg.eigh(0.5 * (second + second.T))
+        return np.maximum(values, 0.5 / np.max(self.prior.spread) ** 2), vectors
+
+
+@dataclasses.dataclass(frozen=True)
+class _Draws:
+    processes: list[ScaleMixture]
+    log_weights: np.ndarray
+    effective: float
+    best: ScaleMixture
+
+
+def _draw(problem: _Problem, draws: int, max_iterations: int, tolerance: float, seed: int) -> _Draws:
+    """Weighted draws of one candidate's hyperparameters."""
+    centre = problem.optimum(max_iterations, tolerance)
+    values, vectors = problem.precision(centre)
+    size = len(centre)
+    uniform = scipy.stats.qmc.Sobol(size + 1, rng=seed).random(draws)
+    uniform = np.clip(uniform, 1e-9, 1 - 1e-9)
+    normal = scipy.special.ndtri(uniform[:, :-1])
+    stretch = np.sqrt(DEGREES / scipy.stats.chi2.ppf(uniform[:, -1], DEGREES))
+    standard = normal * stretch[:, None]
+    points = np.clip(centre + (standard / np.sqrt(values)) @ vectors.T, problem.low, problem.high)
+    # density of a multivariate t in coordinates where its matrix is the identity, and the volume of the change
+    half = 0.5 * (DEGREES + size)
+    log_density = (
+        scipy.special.gammaln(half)
+        - scipy.special.gammaln(0.5 * DEGREES)
+        - 0.5 * size * np.log(DEGREES * np.pi)
+        - half * np.log1p(np.sum(standard**2, axis=1) / DEGREES)
+        + 0.5 * np.sum(np.log(values))
+    )
+    log_weights = np.array([problem.value(point) for point in points]) - log_density
+    # the largest weights are cut at what many draws would have left of them: less variance for a little bias
+    limit = scipy.special.logsumexp(log_weights) - 0.5 * np.log(draws)
+    log_weights = np.minimum(log_weights, limit)
+    shares = scipy.special.softmax(log_weights)
+    return _Draws(
+        processes=[problem.parameters.process(point) for point in points],
+        log_weights=log_weights,
+        effective=float(1 / np.sum(shares**2)),
+        best=problem.parameters.process(centre),
+    )
