@@ -1,9 +1,9 @@
 """Hyperparameters integrated out: a mixture of processes instead of the best one.
 
 Below some hundred rows the evidence is wide, and one optimum is far too sure of itself. Around the optimum of each
-candidate a multivariate t distribution in the logarithms of the parameters is laid; its draws, weighted by evidence
-times prior over its own density, stand for the posterior of the parameters. The mean of the weights is the evidence of
-the candidate, by which candidates are averaged.
+candidate a multivariate t distribution in the logarithms of the parameters is laid; draws of it, and some of the prior,
+weighted by evidence times prior over the density that they were drawn with, stand for the posterior of the parameters.
+The mean of the weights is the evidence of the candidate, by which candidates are averaged.
 """
 
 import dataclasses
@@ -24,6 +24,7 @@ from widetail.process import Posterior, RowNoise, ScaleMixture, check_counts, ch
 from widetail.progress import Progress, reporter
 
 DEGREES = 8.0  # of the t distribution that draws come from: wider than a normal one, so that weights stay bounded
+DRAWS_PER_PRIOR_DRAW = 4  # some draws are of the prior: they find other optima, and bound the weights
 SMALL_STEP = 1e-3  # of the logarithms, for second derivatives
 LIGHTEST = 1e-3  # of all weights together: lighter draws are left out
 LARGE = 1e10  # what a line search sees where the covariance cannot be factored
@@ -110,7 +111,8 @@ def integrate_evidence(
         y: targets, shape (n,) or (n, outputs), in standard units.
         hyperpriors: priors that differ from `widetail.learning.HYPERPRIORS`: (median, spread of the logarithm) by
             field, such as {"length_scale": (1.0, 0.5)}; "noise" for the noise variance.
-        draws: of each candidate's hyperparameters; powers of two are best.
+        draws: of each candidate's hyperparameters around its optimum, and a quarter as many of the prior; powers of
+            two are best.
         max_iterations: of each optimisation.
         tolerance: of each optimisation, in nats per observation.
         seed: of the draws.
@@ -140,12 +142,12 @@ def integrate_evidence(
         problem = _Problem(process, x, y, rows, hyperpriors)
         found[name] = _draw(problem, draws, max_iterations, tolerance, seed)
     report(len(candidates), len(candidates))
-    log_weights = np.concatenate([part.log_weights for part in found.values()]) - np.log(draws)
+    log_weights = np.concatenate([part.log_weights for part in found.values()])
     weights = np.exp(log_weights - scipy.special.logsumexp(log_weights))
     processes = [process for part in found.values() for process in part.processes]
     names = [name for name, part in found.items() for _ in part.processes]
     order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > LIGHTEST]
-    evidences = {name: float(scipy.special.logsumexp(part.log_weights) - np.log(draws)) for name, part in found.items()}
+    evidences = {name: float(scipy.special.logsumexp(part.log_weights)) for name, part in found.items()}
     return Integrated(
         processes=[processes[i] for i in order],
         names=[names[i] for i in order],
@@ -220,26 +222,23 @@ def _draw(problem: _Problem, draws: int, max_iterations: int, tolerance: float, 
     """Weighted draws of one candidate's hyperparameters."""
     centre = problem.optimum(max_iterations, tolerance)
     values, vectors = problem.precision(centre)
-    size = len(centre)
-    uniform = scipy.stats.qmc.Sobol(size + 1, rng=seed).random(draws)
-    uniform = np.clip(uniform, 1e-9, 1 - 1e-9)
-    normal = scipy.special.ndtri(uniform[:, :-1])
+    uniform = _uniform(draws, len(centre) + 1, seed)
     stretch = np.sqrt(DEGREES / scipy.stats.chi2.ppf(uniform[:, -1], DEGREES))
-    standard = normal * stretch[:, None]
-    points = np.clip(centre + (standard / np.sqrt(values)) @ vectors.T, problem.low, problem.high)
-    # density of a multivariate t in coordinates where its matrix is the identity, and the volume of the change
-    half = 0.5 * (DEGREES + size)
-    log_density = (
-        scipy.special.gammaln(half)
-        - scipy.special.gammaln(0.5 * DEGREES)
-        - 0.5 * size * np.log(DEGREES * np.pi)
-        - half * np.log1p(np.sum(standard**2, axis=1) / DEGREES)
-        + 0.5 * np.sum(np.log(values))
-    )
+    normal = scipy.special.ndtri(uniform[:, :-1]) * stretch[:, None]
+    near = centre + (normal / np.sqrt(values)) @ vectors.T
+    anywhere = scipy.special.ndtri(_uniform(draws // DRAWS_PER_PRIOR_DRAW, len(centre), seed + 1))
+    anywhere = problem.prior.mean + problem.prior.spread * anywhere
+    points = np.clip(np.concatenate([near, anywhere]), problem.low, problem.high)
+    share = len(anywhere) / len(points)
+    with np.errstate(divide="ignore"):  # few draws are all near
+        log_density = np.logaddexp(
+            np.log1p(-share) + _log_t(points - centre, values, vectors),
+            np.log(share) + np.array([problem.prior.log_prob_and_gradient(point)[0] for point in points]),
+        )
     log_weights = np.array([problem.value(point) for point in points]) - log_density
     # the largest weights are cut at what many draws would have left of them: less variance for a little bias
-    limit = scipy.special.logsumexp(log_weights) - 0.5 * np.log(draws)
-    log_weights = np.minimum(log_weights, limit)
+    limit = scipy.special.logsumexp(log_weights) - 0.5 * np.log(len(points))
+    log_weights = np.minimum(log_weights, limit) - np.log(len(points))
     shares = scipy.special.softmax(log_weights)
     return _Draws(
         processes=[problem.parameters.process(point) for point in points],
@@ -247,3 +246,19 @@ def _draw(problem: _Problem, draws: int, max_iterations: int, tolerance: float, 
         effective=float(1 / np.sum(shares**2)),
         best=problem.parameters.process(centre),
     )
+
+
+def _uniform(count: int, size: int, seed: int) -> np.ndarray:
+    """Points spread evenly over the unit cube, inside of it."""
+    power = max(count - 1, 0).bit_length()
+    points = scipy.stats.qmc.Sobol(size, rng=seed).random_base2(power)[:count]
+    return np.clip(points, 1e-9, 1 - 1e-9)
+
+
+def _log_t(shift: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Log density of a multivariate t distribution at `shift` from its centre, by its precision's eigenvectors."""
+    size = len(values)
+    half = 0.5 * (DEGREES + size)
+    constant = scipy.special.gammaln(half) - scipy.special.gammaln(0.5 * DEGREES) - 0.5 * size * np.log(DEGREES * np.pi)
+    squares = np.sum((shift @ vectors) ** 2 * values, axis=1)
+    return constant + 0.5 * np.sum(np.log(values)) - half * np.log1p(squares / DEGREES)
