@@ -129,8 +129,7 @@ def accuracy(program: "Program", x1: Any, x2: Any) -> list[Accuracy]:
         method = "closed forms"
         if series_left_out(statistics):
             method = "Hermite series"
-            options = program.options.finer()
-            finer = _kernels_of(program.with_options(order=options.order, degree=options.degree), *both)[:2]
+            finer = _kernels_of(dataclasses.replace(program, options=program.options.finer()), *both)[:2]
     found = []
     for i, (coarse, fine) in enumerate(zip((own, pairs), finer, strict=True)):
         coarse, fine = np.asarray(coarse), np.asarray(fine)

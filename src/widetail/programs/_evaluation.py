@@ -29,12 +29,14 @@ class Options:
         order: Hermite polynomials for functions of one variable.
         degree: of Hermite polynomials for functions of two variables: those below it are used.
         samples: points of quasi-Monte Carlo.
+        times: so many times the polynomials, also where an activation asks for more than `order` by itself.
     """
 
     order: int = 64
     degree: int = 24
     samples: int = 8192
+    times: int = 1
 
     def finer(self) -> "Options":
         """Twice the polynomials."""
-        return dataclasses.replace(self, order=2 * self.order, degree=2 * self.degree)
+        return dataclasses.replace(self, times=2 * self.times)

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -159,8 +158,3 @@ def piecewise_linear(activation: nn.Activation | None) -> tuple[float, float] | 
         below = float(activation.negative_slope)
         return 0.5 * (1 - below), 0.5 * (1 + below)
     return None
-
-
-def is_static(activation: nn.Activation) -> bool:
-    """Whether an activation has no parameters that are arrays, so that it can be compared and compiled in."""
-    return not any(eqx.is_array(leaf) for leaf in jax.tree.leaves(activation))

@@ -431,7 +431,8 @@ class Limit(Induction):
         def make(limit: Limit) -> Steps:
             g = atom.gaussians[0]
             variance, mean = (yield limit.variance(0, g)), (yield limit.mean(0, g))
-            fixed = (atom.expression, slope, max(limit.options.order, atom.least_order))
+            order = limit.options.times * max(limit.options.order, atom.least_order)
+            fixed = (atom.expression, slope, order)
             return limit.recorder.call(integrals.hermite, fixed, mean, variance, (yield limit._parameters(atom)))
 
         return self._row(side, f"hermite {atom.key}{' slope' if slope else ''}", make)
@@ -451,7 +452,7 @@ class Limit(Induction):
                 covariances.append(row)
                 means.append((yield limit.mean(0, g)))
             covariances[0][0] = limit._or_zeros(covariances[0][0])
-            fixed = (atom.expression, slope, limit.options.degree)
+            fixed = (atom.expression, slope, limit.options.times * limit.options.degree)
             return limit.recorder.call(planar.coefficients, fixed, means, covariances, (yield limit._parameters(atom)))
 
         return self._row(side, f"planar {atom.key}{'' if slope is None else f' slope {slope}'}", make)
