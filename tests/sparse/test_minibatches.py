@@ -90,14 +90,15 @@ def test_minibatches_stop_early_and_go_on(tmp_path):
 
 
 def test_minibatches_in_single_precision_and_with_densities_that_are_not_concave():
-    x = inputs(2000)
+    x = inputs(600)
     y = sine(x)
     y[::20] += 5.0
-    rows = cached(x, y, np.linspace(-2, 2, 12)[:, None], "float32")
-    q, likelihood = start(wt.InverseGamma(2.0, 2.0), 1, 12), sparse.StudentT(3.0, 0.05)
+    rows = cached(x, y, np.linspace(-2, 2, 8)[:, None], "float32")
+    q, likelihood = start(wt.InverseGamma(2.0, 2.0), 1, 8), sparse.StudentT(3.0, 0.05)
     best = train(rows, likelihood, q, learn_likelihood=False, tolerance=1e-7)
-    few = train(rows.first(300), likelihood, q, learn_likelihood=False)
-    found = train_minibatches(rows, likelihood, few.q, 300, batch_size=64, epochs=6, learn_likelihood=False)
+    few = train(rows.first(200), likelihood, q, learn_likelihood=False)
+    found = train_minibatches(rows, likelihood, few.q, 200, batch_size=64, epochs=6, learn_likelihood=False)
+    assert found.bounds[0] < best.bound - 5e-3
     assert best.bound - 1e-3 < found.bound < best.bound + 1e-5
 
 
