@@ -1,5 +1,7 @@
 """The theory experiments in their quick version: right laws pass, wrong laws do not, distances fall with the width."""
 
+import dataclasses
+
 import matplotlib
 import numpy as np
 import pytest
@@ -15,11 +17,22 @@ from widetail.experiments._theory_tasks import result_of
 matplotlib.use("Agg")
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
+# Far too few and too narrow networks to say anything of the laws, but every part of the experiment.
+TINY = dataclasses.replace(
+    theory.TheoryConfig.quick(),
+    width=16,
+    networks=40,
+    all_layers_networks=20,
+    steps=4,
+    widths=(8, 16, 32),
+    normals=1e5,
+    most_bodies=100,
+    literal_widths=(8,),
+)
+
+
+def run_one_by_one(config, folder):
     """The tasks one by one, and what is left of them on the disk."""
-    config = theory.TheoryConfig.quick()
-    folder = tmp_path_factory.mktemp("theory")
     with Store(folder, "theory", config) as store:
         run_tasks(store, theory.EXPERIMENT.tasks(config), seed=config.seed)
     with Store(folder, "theory", config) as store:
@@ -29,16 +42,42 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def result(results):
-    return result_of(results)
+def tiny(tmp_path_factory):
+    return run_one_by_one(TINY, tmp_path_factory.mktemp("tiny"))
 
 
+def test_report_and_figures(tiny, tmp_path):
+    result = result_of(tiny)
+    assert len(result.checks) == 11
+    assert "width^(-" in str(result)
+    paths = result.figures(tmp_path)
+    assert [path.stem for path in paths] == ["posteriors", "histograms", "tails", "differences", "widths"]
+    assert all(path.stat().st_size > 10_000 for path in paths)
+
+
+def test_findings(tiny):
+    found = findings(tiny)
+    passed = [
+        sum(check.passed for check in result_of(tiny).checks if check.is_right == right) for right in (True, False)
+    ]
+    assert f"**{passed[0]} of 6**" in found.sentences[0]
+    assert f"**{passed[1]} of 5**" in found.sentences[0]
+    assert [section.title for section in found.sections][-1] == "How this differs from the paper"
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    return result_of(run_one_by_one(theory.TheoryConfig.quick(), tmp_path_factory.mktemp("theory")))
+
+
+@pytest.mark.slow
 def test_no_right_law_is_rejected(result):
     right = [check for check in result.checks if check.is_right]
     assert len(right) == 6  # two priors and a residual network, before and after training
     assert [check.name for check in right if not check.passed] == []
 
 
+@pytest.mark.slow
 def test_every_wrong_law_is_rejected(result):
     wrong = [check for check in result.checks if not check.is_right]
     assert sorted({check.law for check in wrong}) == [
@@ -52,11 +91,13 @@ def test_every_wrong_law_is_rejected(result):
     assert not any(check.comparison.rejects_margins() for check in shared)
 
 
+@pytest.mark.slow
 def test_all_layers(result):
     assert result.all_layers.passed
     assert np.all(result.all_layers.draws.losses < 1e-3 * (1 + result.all_layers.draws.scales))
 
 
+@pytest.mark.slow
 def test_distances_fall_like_one_over_the_width(result):
     for part in result.convergence:
         assert abs(part.rate + 1) < 0.1 + 3 * part.rate_error
@@ -79,26 +120,11 @@ def test_fitted_rate_of_a_known_law():
     assert abs(np.log(constant / 3.0)) < 0.2
 
 
-def test_report_and_figures(result, tmp_path):
-    text = str(result)
-    assert "BAD" not in text
-    assert "width^(-" in text
-    paths = result.figures(tmp_path)
-    assert [path.stem for path in paths] == ["posteriors", "histograms", "tails", "differences", "widths"]
-    assert all(path.stat().st_size > 10_000 for path in paths)
-
-
-def test_findings(results):
-    found = findings(results)
-    assert "**6 of 6**" in found.sentences[0]
-    assert "**5 of 5**" in found.sentences[0]
-    assert [section.title for section in found.sections][-1] == "How this differs from the paper"
-
-
 @pytest.mark.slow
 def test_parts_add_up_to_a_run(result):
     """What was read from the disk is what one run in memory gives."""
     direct = theory.run(theory.TheoryConfig.quick())
+    assert "BAD" not in str(result)
     text, expected = (str(it).splitlines()[:-1] for it in (result, direct))  # the last line has times
     assert text == expected
 
