@@ -34,6 +34,21 @@ def test_help_does_not_load_jax():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_completion_in_bash(tmp_path):
+    """As a user installs it: the shell is found out from the process that runs the command."""
+    widetail = " ".join(WIDETAIL)
+    complete = f'COMP_WORDS="widetail ev" COMP_CWORD=1 _WIDETAIL_COMPLETE=complete_bash {widetail}'
+    outcome = subprocess.run(
+        ["bash", "-c", f"{widetail} --install-completion && {complete}; exit $?"],
+        env=os.environ | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.splitlines()[-1] == "evaluate"
+    assert "widetail" in (tmp_path / ".bashrc").read_text()
+
+
 def test_a_fresh_process_predicts_the_same(run, tables):
     command = ["predict", str(tables / "model"), str(tables / "test.csv")]
     outcome = subprocess.run([*WIDETAIL, *command], capture_output=True, text=True, check=True)

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from widetail.cli._errors import CommandError
 
 # The name of the note beside the model.
@@ -32,6 +34,8 @@ class TableModel:
         """Write all of it, whole or not at all."""
         from widetail.estimators import save
 
+        # for frames in Python; the commands put columns in order themselves
+        self.estimator.feature_names_in_ = np.array(self.schema.features, dtype=object)
         save(self.estimator, path, {TABLE: {"schema": self.schema.to_json(), "facts": self.facts}})
 
 
@@ -50,4 +54,29 @@ def load_model(path: Path) -> TableModel:
         )
     with damage_named(path, "model of a table"):
         table = metadata[TABLE]
-        return TableModel(estimator, Schema.from_json(table["schema"]), table["facts"])
+        described = table["schema"]
+        if isinstance(described["target"], str):
+            described = _with_formats(described, estimator)
+        vars(estimator).pop("feature_names_in_", None)  # the commands predict from matrices, which have no names
+        model = TableModel(estimator, Schema.from_json(described), table["facts"])
+    for column in (*model.schema.columns, model.schema.target):
+        if len(set(column.levels)) < len(column.levels):
+            raise CommandError(
+                f"{str(path)!r} keeps apart categories of {column.name!r} that differ in spaces only, which widetail "
+                f"does not do any more; fit the model again."
+            )
+    return model
+
+
+def _with_formats(schema: dict[str, Any], estimator: Any) -> dict[str, Any]:
+    """The schema of a model that was written when all numbers were plain, and spaces around categories counted."""
+    columns = [column | {"levels": [level.strip() for level in column["levels"]]} for column in schema["columns"]]
+    for column in columns:
+        column["format"] = {}
+        if column["kind"] == "category":
+            column["fill"] = column["fill"].strip()
+    target = {"name": schema["target"], "kind": "number", "levels": [], "fill": None, "format": {}}
+    if schema["task"] == "classification":
+        estimator.classes_ = np.array([label.strip() for label in estimator.classes_.tolist()])
+        target |= {"kind": "category", "levels": estimator.classes_.tolist()}
+    return {"columns": columns, "target": target, "impute": schema["impute"]}

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from widetail.checks import check_count
 from widetail.estimators._architecture import default_networks
 from widetail.estimators._files import SavedEstimator
-from widetail.estimators._inputs import per_feature
+from widetail.estimators._inputs import checked_new, per_feature
 from widetail.estimators._scaling import Scaling
 from widetail.kernels import available_memory
 from widetail.learning import Choice, EvidenceFit, Learned, learn
@@ -121,7 +121,7 @@ class ExactEstimator(SavedEstimator):
 
     def _new_inputs(self, x: Any) -> np.ndarray:
         check_is_fitted(self, "posterior_")
-        x = np.asarray(validate_data(self, x, reset=False, dtype=np.float64, allow_nd=self.net is not None))
+        x = checked_new(self, x, allow_nd=self.net is not None)
         expected = np.shape(self.posterior_.x)[1:]
         if x.shape[1:] != expected:
             raise ValueError(f"X must hold inputs of shape {expected}, as in fit; got {x.shape[1:]}.")

@@ -36,6 +36,26 @@ def with_weights(x: np.ndarray, y: np.ndarray, sample_weight: Any) -> tuple[np.n
     return (x, y, weights) if np.all(is_there) else (x[is_there], y[is_there], weights[is_there])
 
 
+def checked_new(model: Any, x: Any, *, allow_nd: bool) -> np.ndarray:
+    """Inputs to predict at, float64 and finite, with as many columns as in `fit`, under the same names."""
+    try:
+        return np.asarray(validate_data(model, x, reset=False, dtype=np.float64, allow_nd=allow_nd))
+    except ValueError as error:
+        names = getattr(model, "feature_names_in_", None)
+        if names is None or not hasattr(x, "columns") or list(x.columns) == list(names):
+            raise
+        raise ValueError(f"{str(error).rstrip()}\n{_advice(list(names), list(x.columns))}") from None
+
+
+def _advice(names: list[str], columns: list[str]) -> str:
+    if set(names) <= set(columns):
+        return "Predict from X[list(model.feature_names_in_)]."
+    return (
+        "X must hold the columns model.feature_names_in_, all of them numbers; 'colour=red' is 1 where the colour is "
+        "red and 0 elsewhere. If `widetail fit` made this model, `widetail predict` makes them from the table itself."
+    )
+
+
 class StructuredInputs:
     """Remembers shape and scaling of the first inputs, and brings later ones into the same form.
 
@@ -74,7 +94,7 @@ class StructuredInputs:
     def _new_inputs(self, x: Any) -> np.ndarray:
         """Inputs to predict at, in standard units."""
         check_is_fitted(self, self._fitted_attribute)
-        return self._more_inputs(validate_data(self, x, reset=False, dtype=np.float64, allow_nd=True))
+        return self._more_inputs(checked_new(self, x, allow_nd=True))
 
     def _with_channels(self, x: np.ndarray) -> np.ndarray:
         return x[..., None] if x.ndim == 3 and not isinstance(self.net, Program) else x
