@@ -24,6 +24,12 @@ def test_completion_for_the_shell(run, monkeypatch):
     assert "_WIDETAIL_COMPLETE" in outcome.out
 
 
+def test_a_wrong_option_is_told_in_sentences(run):
+    outcome = run("fit", "t.csv", "--targett", "y")
+    assert outcome.code == 2
+    assert outcome.err.endswith("--target). Try `widetail fit --help`.\n")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(run, command):
     outcome = run(command, "-h")

@@ -9,7 +9,7 @@ import typer
 from widetail.cli import _options as options
 from widetail.cli._errors import CommandError, UsageError
 from widetail.cli._model_file import TableModel
-from widetail.cli._output import Output, check_output, table
+from widetail.cli._output import Output, check_output, counted, table
 
 FEWEST_ROWS = 2
 
@@ -65,7 +65,7 @@ def fit(
         raise UsageError(f"--drop must not name the target {target!r}.")
     frame = opened.read().drop(dropped)
     if frame.width < 2:
-        raise CommandError(f"{str(data)!r} has nothing to predict {target!r} from.")
+        raise CommandError(f"{str(data)!r} has nothing to predict {target!r} from; it needs another column.")
     schema, remarks = _schema_of(
         frame,
         target,
@@ -82,7 +82,8 @@ def fit(
     for remark in remarks:
         output.remark(remark)
     output.remark(
-        f"{len(y)} rows, {len(schema.columns)} columns as {len(schema.features)} features, {schema.task} of {target!r}"
+        f"{len(y)} rows, {counted(len(schema.columns), 'column')} as {counted(len(schema.features), 'feature')}, "
+        f"{schema.task} of {target!r}"
     )
     estimator = _estimator(schema, sparse, noise, verbose=not quiet)
     given = {"net": make_net(x.shape[1]) if make_net else None, "prior": chosen_prior, "random_state": seed}
@@ -121,6 +122,8 @@ def _schema_of(
             f"be regressed; leave units out, or say that they are names.",
             ("task", "classification"),
         )
+    if len(goal.levels) == 1:
+        raise CommandError(f"the target {target!r} is {goal.levels[0]!r} in all rows; two classes or more are needed.")
     return Schema(tuple(column for column in columns if column is not goal), goal, impute), remarks
 
 

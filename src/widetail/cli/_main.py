@@ -128,7 +128,8 @@ def _verdict(error: BaseException) -> tuple[int, str | None]:
     if isinstance(error, typer.Exit):
         return error.exit_code, None
     if hasattr(error, "format_message"):  # an error of the parser of command lines
-        return USAGE, f"{_one_line(error.format_message())} Try `widetail {_command(error)}--help`."  # type: ignore
+        problem = _one_line(error.format_message())  # type: ignore
+        return USAGE, f"{problem.rstrip('.')}. Try `widetail {_command(error)}--help`."
     if hasattr(error, "remedies"):  # an error of a table
         return FAILED, _one_line(f"{error.problem} {_options(error.remedies)}")  # type: ignore
     if isinstance(error, CommandError):

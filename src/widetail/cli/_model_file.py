@@ -41,6 +41,8 @@ class TableModel:
 
 def load_model(path: Path) -> TableModel:
     """Read a model that `widetail fit` wrote."""
+    if path.is_dir():
+        raise CommandError(f"{str(path)!r} is a folder; name the file that `widetail fit` wrote.")
     if not path.is_file():
         raise CommandError(f"there is no model {str(path)!r}; `widetail fit` makes one.")
     from widetail.estimators import load_with_metadata

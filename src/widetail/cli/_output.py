@@ -37,6 +37,11 @@ def say(text: str) -> None:
     print(f"{wipe}{text}", file=sys.stderr, flush=True)
 
 
+def counted(number: int, thing: str) -> str:
+    """Such as "1 column", "2 columns"."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
 def _console() -> Any:
     from rich.console import Console
 

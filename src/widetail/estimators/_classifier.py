@@ -85,7 +85,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         seen = weights > 0
         self.classes_, labels = np.unique(y[seen], return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes; it has only one class, {self.classes_[0]!r}.")
+            raise ValueError(f"y must hold at least two classes; it has only one class, {self.classes_.tolist()[0]!r}.")
         targets = np.zeros((len(x), len(self.classes_)))
         targets[seen] = np.eye(len(self.classes_))[labels] - 1 / len(self.classes_)
         self._learn_and_condition(x, targets, weights)

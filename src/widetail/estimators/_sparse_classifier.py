@@ -108,7 +108,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         self, x: np.ndarray, y: np.ndarray, counts: np.ndarray, classes: np.ndarray
     ) -> "SparseMixtureClassifier":
         if len(classes) < 2:
-            raise ValueError(f"y must hold at least two classes; it has only one class, {classes[0]!r}.")
+            raise ValueError(f"y must hold at least two classes; it has only one class, {classes.tolist()[0]!r}.")
         self.classes_ = classes
         numbers = self._numbers(y)
         guide = np.eye(len(classes))[numbers] - 1 / len(classes)

@@ -99,7 +99,7 @@ def _class_numbers(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     labels = np.unique(y if classes is None else np.asarray(classes))
     if len(labels) < 2:
         name = "y" if classes is None else "classes"
-        raise ValueError(f"{name} must hold at least two classes; it has only one class, {labels[0]!r}.")
+        raise ValueError(f"{name} must hold at least two classes; it has only one class, {labels.tolist()[0]!r}.")
     unknown = np.setdiff1d(y, labels)
     if len(unknown):
         raise ValueError(f"y has labels that classes does not list: {unknown[:5].tolist()}; add them to classes.")

@@ -60,7 +60,7 @@ def read_sealed(path: Path) -> Contents:
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
-        raise ValueError("it is truncated, or no such file")
+        raise ValueError("it is truncated, or a file of another kind")
     if size > MOST_HEADER_BYTES:
         raise ValueError(f"its header has {size} bytes, more than {MOST_HEADER_BYTES}")
     hashes = list(_HASH.finditer(data, 8, 8 + size))
