@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks._registry import Result, benchmark
 from widetail import distributed as wd
 from widetail import kernels, nn
-from widetail.distributed._gram import default_block, facts_of
+from widetail.distributed._gram import default_block
 from widetail.distributed._work import KernelJob
-from widetail.kernels import tile_rows
+from widetail.kernels import matrix_facts, tile_rows
 from widetail.stores import TileStore
 
 ROUNDS = int(os.environ.get("WIDETAIL_BENCHMARK_ROUNDS", "2"))  # of which the best counts; the sides take turns
@@ -60,7 +60,7 @@ def _kernel(client: Any, folder: Path, case: str, net: Any, x: np.ndarray) -> It
         shutil.rmtree(folder / "one", ignore_errors=True)
         rows = tile_rows(net.numbers_per_pair(x.shape[1:]), len(x))
         job, block = KernelJob.of(net, "nngp", rows), default_block(len(x), rows)
-        with TileStore(folder / "one" / "K.zarr", len(x), block, x.dtype, facts_of(net, x, "nngp", rows)) as store:
+        with TileStore(folder / "one" / "K.zarr", len(x), block, x.dtype, matrix_facts(net, x, "nngp", rows)) as store:
             store.fill_here(
                 lambda here, there: job.values(x[here], None if here == there else x[there], threads=None),
                 lambda done, total: None,

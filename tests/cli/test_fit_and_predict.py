@@ -29,6 +29,11 @@ def encoded(numbers, rows):
     )
 
 
+def named(x):
+    """A frame of it, with the names that a model of the command knows."""
+    return pl.DataFrame(x, schema=["a", "b", "colour=blue", "colour=green", "colour=red"])
+
+
 def test_same_numbers_as_python(run, tables, numbers):
     x, new = encoded(numbers, slice(60)), encoded(numbers, slice(60, None))
     model = wt.ScaleMixtureRegressor(net=wt.nn.mlp(1, "erf")).fit(x, numbers["y"][:60])
@@ -45,7 +50,7 @@ def test_same_numbers_as_python(run, tables, numbers):
 
 def test_the_model_is_one_that_python_loads(tables, numbers):
     model = wt.load(tables / "model")
-    assert model.predict(encoded(numbers, slice(60, 63))).shape == (3,)
+    assert model.predict(named(encoded(numbers, slice(60, 63)))).shape == (3,)
 
 
 def test_chunks_and_formats_do_not_matter(run, tables, tmp_path):
@@ -62,7 +67,7 @@ def test_chunks_and_formats_do_not_matter(run, tables, tmp_path):
 
 
 def test_evaluate_agrees_with_the_library(run, tables, numbers, tmp_path):
-    new, y = encoded(numbers, slice(60, None)), numbers["y"][60:]
+    new, y = named(encoded(numbers, slice(60, None))), numbers["y"][60:]
     model = wt.load(tables / "model")
     plot = tmp_path / "calibration.png"
     outcome = run("evaluate", tables / "model", tables / "test.csv", "--chunk", 11, "--json", "--plot", plot)
