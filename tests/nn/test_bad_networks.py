@@ -53,6 +53,7 @@ CASES = {
     "Sin(frequency=None)": "frequency must be a finite number; got None",
     "Rbf(gamma=-1)": r"gamma must be a positive number; got -1\.0",
     "SelfAttention(weights='relu')": r"weights must be 'softmax' or 'linear'; got 'relu'",
+    "SelfAttention(2.0)": r"nn.SelfAttention takes variances by keyword, nn.SelfAttention\(weight_var=2.0\); got 2.0",
     "SelfAttention(query_key_var=0)": rf"query_key_var {POSITIVE}.*got 0\.0",
     "Elementwise('tanh')": r"nn\.Elementwise needs a function of arrays; got 'tanh'",
     "Elementwise(jnp.tanh, order=3)": "order must be an even integer, at least 2; got 3",

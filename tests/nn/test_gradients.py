@@ -1,5 +1,6 @@
 """Transformations of kernels: second derivatives, both modes, vmap. First derivatives are in the battery."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,3 +68,20 @@ def test_without_the_x64_flag_a_transformation_is_in_single_precision(x):
     gradient = jax.jit(total)(jnp.ones(3))
     assert gradient.dtype == jnp.float32
     assert np.all(np.isfinite(gradient))
+
+
+def test_gradients_in_a_whole_network(x):
+    """As docs/reference/nn.md says: Equinox takes arrays for parameters, a description holds floats."""
+
+    def loss(net):
+        return jnp.sum(net.kernel(x, get="nngp").nngp)
+
+    net = relu_erf(1.3)
+    with jax.enable_x64(True):
+        whole = jax.grad(loss)(net)
+        filtered = eqx.filter_grad(loss)(jax.tree.map(jnp.asarray, net))
+    assert jax.tree.leaves(eqx.filter_grad(lambda net: jnp.asarray(0.0))(net)) == []
+    assert jax.tree.structure(whole) == jax.tree.structure(net)
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(filtered), strict=True):
+        assert a != 0
+        np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -66,7 +66,7 @@ def test_random_fourier_features_have_the_gaussian_kernel():
 
 @pytest.mark.parametrize("weights", ["softmax", "linear"])
 def test_attention_sees_no_order_of_positions(weights):
-    attention = nn.SelfAttention(1.3, 0.7, weights)
+    attention = nn.SelfAttention(weight_var=1.3, query_key_var=0.7, weights=weights)
     net = nn.Sequential(attention, relu, nn.GlobalAvgPool())
     shuffled = SEQUENCES[:, [3, 1, 5, 0, 2, 4]]
     for a, b, c in zip(
@@ -77,7 +77,9 @@ def test_attention_sees_no_order_of_positions(weights):
 
 
 def test_attention_with_small_logits_is_the_mean_over_positions():
-    attended = nn.Sequential(nn.SelfAttention(1.3, query_key_var=1e-30), nn.GlobalAvgPool()).kernel(SEQUENCES)
+    attended = nn.Sequential(nn.SelfAttention(weight_var=1.3, query_key_var=1e-30), nn.GlobalAvgPool()).kernel(
+        SEQUENCES
+    )
     mean = np.mean(SEQUENCES, axis=1)
     np.testing.assert_allclose(attended.nngp, 1.3 * mean @ mean.T / 2, rtol=1e-12)
 

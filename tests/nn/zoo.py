@@ -92,12 +92,14 @@ SEQUENCE_NETWORKS = [
     ),
     Case(
         "attention_softmax",
-        nn.Sequential(_conv, nn.Relu(), nn.SelfAttention(1.3, query_key_var=2.0), nn.Relu(), nn.GlobalAvgPool()),
+        nn.Sequential(
+            _conv, nn.Relu(), nn.SelfAttention(weight_var=1.3, query_key_var=2.0), nn.Relu(), nn.GlobalAvgPool()
+        ),
         SEQUENCE,
     ),
     Case(
         "attention_linear",
-        nn.Sequential(nn.SelfAttention(1.3, query_key_var=1.5, weights="linear"), nn.Relu(), nn.Flatten()),
+        nn.Sequential(nn.SelfAttention(weight_var=1.3, query_key_var=1.5, weights="linear"), nn.Relu(), nn.Flatten()),
         SEQUENCE,
     ),
 ]

@@ -1,7 +1,7 @@
 """Self-attention with infinitely many heads."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
 from widetail.nn._base import Leaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance
+from widetail.nn._linear import refuse_positional
 from widetail.nn._signal import Signal
 
 
@@ -38,6 +39,18 @@ class SelfAttention(Leaf):
     weight_var: float = eqx.field(default=1.0, converter=as_parameter)
     query_key_var: float = eqx.field(default=1.0, converter=as_parameter)
     weights: Literal["softmax", "linear"] = eqx.field(static=True, default="softmax")
+
+    def __init__(
+        self,
+        *positional: Any,
+        weight_var: float = 1.0,
+        query_key_var: float = 1.0,
+        weights: Literal["softmax", "linear"] = "softmax",
+    ):
+        refuse_positional("nn.SelfAttention", "nn.SelfAttention(weight_var=2.0)", positional)
+        self.weight_var = weight_var
+        self.query_key_var = query_key_var
+        self.weights = weights
 
     def __check_init__(self):
         check_variance("weight_var", self.weight_var, positive=True)

@@ -38,7 +38,7 @@ class Dense(LinearLeaf):
     is_elementwise = True
 
     def __init__(self, *positional: Any, weight_var: Variance = 1.0, bias_var: Variance = 0.0):
-        _refuse("nn.Dense", "nn.Dense(weight_var=2.0, bias_var=0.1)", positional)
+        refuse_positional("nn.Dense", "nn.Dense(weight_var=2.0, bias_var=0.1)", positional)
         self.weight_var = weight_var
         self.bias_var = bias_var
 
@@ -117,7 +117,7 @@ class Conv(Layer):
         strides: int | tuple[int, ...] = 1,
         padding: Padding = "SAME",
     ):
-        _refuse("nn.Conv", "nn.Conv(3, weight_var=2.0, bias_var=0.1)", positional)
+        refuse_positional("nn.Conv", "nn.Conv(3, weight_var=2.0, bias_var=0.1)", positional)
         self.window = window
         self.weight_var = weight_var
         self.bias_var = bias_var
@@ -190,7 +190,7 @@ def _average(window, strides, weight_var, bias_var, k: Covariance) -> Covariance
     return affine(k, jnp.asarray(weight_var, k.nngp.dtype) / math.prod(windows), bias_var)
 
 
-def _refuse(owner: str, example: str, positional: tuple[Any, ...]) -> None:
+def refuse_positional(owner: str, example: str, positional: tuple[Any, ...]) -> None:
     """The habit of other libraries, a number of features first, must not end as a variance."""
     if positional:
         raise ValueError(
