@@ -43,7 +43,7 @@ def extreme_inputs(rng):
     x[4] *= 1e-8
     x[5] *= 1e6
     x[6], x[7] = x[5], -x[5]
-    x[8] = 100 + x[8]
+    x[8] = 1e4 + x[8]
     return x
 
 
