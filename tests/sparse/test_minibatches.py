@@ -32,7 +32,7 @@ def test_a_minibatch_of_all_rows_is_the_full_step():
         root = np.asarray(refresh(moments).root)
     stepped = variational_of(moments, q.law)
     found = ascent.totals(q, likelihood, variances(rows, q))
-    expected = ascent.covariance_step(q, found.curvature, 0.5)
+    expected = ascent.covariance_step(q, likelihood, found.curvature, 0.5)
     assert_allclose(float(bound) - q.law.divergence, ascent.bound(q, likelihood), rtol=1e-9)
     assert_allclose(stepped.precision, expected.precision, rtol=1e-9)
     direction = np.einsum("cmk,ck->cm", q.covariance, found.slope - precision * q.mean) / precision
