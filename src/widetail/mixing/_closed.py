@@ -27,33 +27,26 @@ class ClosedPosterior(ScalePosterior):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """See `ScalePosterior`."""
         return jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in jax.tree.leaves(self.law)))
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePosterior`."""
         tail_index = self.law.tail_index
         return namespace(tail_index).broadcast_to(tail_index, self.batch_shape)
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePosterior`."""
         return self.law.log_prob_of_log(log_scale)
 
     def below_log(self, log_scale: Values) -> Values:
-        """See `ScalePosterior`."""
         return self.law.tails_of_log(log_scale)[0]
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePosterior`."""
         return self.law.log_quantile(p)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePosterior`."""
         return self.law.draw_log(key, shape)
 
     def mean_and_var(self) -> tuple[Values, Values]:
-        """See `ScalePosterior`."""
         xp = namespace(self)
         mean = xp.broadcast_to(self.law.expectation(), self.batch_shape)
         if isinstance(self.law, PointMass):
@@ -64,12 +57,10 @@ class ClosedPosterior(ScalePosterior):
         return where_they_exist(mean, var, self.tail_index)
 
     def expected_precision(self) -> Values:
-        """See `ScalePosterior`."""
         precision = 1 / self.law.v if isinstance(self.law, PointMass) else self.law.a / self.law.b
         return namespace(self).broadcast_to(precision, self.batch_shape)[()]
 
     def log_nodes(self, refine: int = 1) -> tuple[Values, Values]:
-        """See `ScalePosterior`."""
         if isinstance(self.law, PointMass):
             log_scale = namespace(self).log(self.law.v)[None]
             return log_scale, 0.0 * log_scale
@@ -78,7 +69,6 @@ class ClosedPosterior(ScalePosterior):
         return integral.points, integral.log_terms - integral.log_value
 
     def log_expected_gaussian(self, count: ArrayLike, quad: Values) -> Values:
-        """See `ScalePosterior`."""
         if isinstance(self.law, PointMass):
             return gaussian_log_factor(namespace(self, quad).log(self.law.v), count, quad)
         return log_inverse_gamma_integral(self.law.a, self.law.b, 0.5 * count, 0.5 * quad)

@@ -34,12 +34,10 @@ class ImportancePosterior(ScalePosterior):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """See `ScalePosterior`."""
         return jnp.shape(self.log_scales)[1:]
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePosterior`."""
         total = self.prior.tail_index + self.likelihood.tail_power
         return namespace(total).broadcast_to(total, self.batch_shape)
 
@@ -74,7 +72,6 @@ class ImportancePosterior(ScalePosterior):
         return self.log_quantile(jax.random.uniform(key, shape + self.batch_shape, dtype=float))
 
     def mean_and_var(self) -> tuple[Values, Values]:
-        """See `ScalePosterior`."""
         xp = namespace(self)
         weights, scales = xp.exp(self.log_weights), xp.exp(self.log_scales)
         mean = xp.sum(weights * scales, axis=0)
@@ -82,11 +79,9 @@ class ImportancePosterior(ScalePosterior):
         return where_they_exist(mean, var, self.tail_index)
 
     def log_nodes(self, refine: int = 1) -> tuple[Values, Values]:
-        """See `ScalePosterior`."""
         return self.log_scales, self.log_weights
 
     def log_expected_gaussian(self, count: ArrayLike, quad: Values) -> Values:
-        """See `ScalePosterior`."""
         column = (-1,) + (1,) * (quad.ndim - len(self.batch_shape)) + self.batch_shape
         scales, weights = self.log_scales.reshape(column), self.log_weights.reshape(column)
         return jax.nn.logsumexp(weights + gaussian_log_factor(scales, count, quad), axis=0)

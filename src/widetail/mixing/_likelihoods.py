@@ -68,23 +68,19 @@ class ScaledNoiseLikelihood(ScaleLikelihood):
         self.log_det = _finite("log_det", log_det)
 
     def log_prob_of_log(self, log_scale: Points) -> Points:
-        """See `ScaleLikelihood`."""
         constant = -0.5 * (self.log_det + self.count * math.log(2 * math.pi))
         return gaussian_log_factor(log_scale, self.count, self.quad) + constant
 
     @property
     def log_peak(self) -> Values:
-        """See `ScaleLikelihood`."""
         return gaussian_log_peak(self.count, self.quad)
 
     @property
     def tail_power(self) -> Values:
-        """See `ScaleLikelihood`."""
         return namespace(self).broadcast_to(0.5 * self.count, self.batch_shape)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """See `ScaleLikelihood`."""
         return jnp.broadcast_shapes(jnp.shape(self.count), jnp.shape(self.quad), jnp.shape(self.log_det))
 
 
@@ -130,7 +126,6 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
             )
 
     def log_prob_of_log(self, log_scale: Points) -> Points:
-        """See `ScaleLikelihood`."""
         xp = namespace(self, log_scale)
         signal = xp.exp(log_scale)[..., None] * xp.maximum(self.eigenvalues, 0.0)
         variance = signal + self.noise_var
@@ -139,21 +134,18 @@ class IndependentNoiseLikelihood(ScaleLikelihood):
 
     @property
     def log_peak(self) -> Values:
-        """See `ScaleLikelihood`."""
         xp = namespace(self)
         signal = self.outputs * xp.sum(xp.maximum(self.eigenvalues, 0.0))
         return gaussian_log_peak(signal, xp.sum(self.squares, axis=0))
 
     @property
     def tail_power(self) -> Values:
-        """See `ScaleLikelihood`."""
         xp = namespace(self)
         rank = xp.sum(xp.where(self.eigenvalues > 0, 1.0, 0.0))
         return xp.broadcast_to(0.5 * rank * self.outputs, self.batch_shape)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """See `ScaleLikelihood`."""
         return jnp.shape(self.squares)[1:]
 
 

@@ -63,29 +63,24 @@ class QuadraturePosterior(ScalePosterior):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """See `ScalePosterior`."""
         return jnp.shape(self.integral.log_value)
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePosterior`."""
         total = self.prior.tail_index + self.likelihood.tail_power
         return namespace(total).broadcast_to(total, self.batch_shape)
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePosterior`."""
         shape = jnp.broadcast_shapes(log_scale.shape, self.batch_shape)
         log_scale = namespace(log_scale).broadcast_to(log_scale, shape)
         density = _flat_log_joint(self.prior, self.likelihood, log_scale)
         return density - self.log_evidence
 
     def below_log(self, log_scale: Values) -> Values:
-        """See `ScalePosterior`."""
         log_below, log_above = _log_tails(self.prior, self.likelihood, log_scale, nodes=self._tail_nodes)
         return jax.nn.sigmoid(log_below - log_above)
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePosterior`."""
         root = _log_quantile(self.prior, self.likelihood, self.integral, p, nodes=self._tail_nodes)
         lower, upper = self.prior.log_bounds
         lowest = -jnp.inf if lower is None else lower
@@ -93,17 +88,14 @@ class QuadraturePosterior(ScalePosterior):
         return jnp.where(p <= 0, lowest, jnp.where(p >= 1, highest, root))
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePosterior`."""
         uniform = jax.random.uniform(key, shape + self.batch_shape, dtype=float)
         return _draw_log(self.prior, self.likelihood, self.integral, uniform, nodes=_SAMPLING_NODES)
 
     def mean_and_var(self) -> tuple[Values, Values]:
-        """See `ScalePosterior`."""
         mean, var = _mean_and_var(self.prior, self.likelihood, self.integral, nodes=self._tail_nodes)
         return where_they_exist(mean, var, self.tail_index)
 
     def log_nodes(self, refine: int = 1) -> tuple[Values, Values]:
-        """See `ScalePosterior`."""
         points, log_terms = self.integral.points, self.integral.log_terms
         if refine > 1:
             nodes = refine * self.diagnostics.nodes
@@ -111,7 +103,6 @@ class QuadraturePosterior(ScalePosterior):
         return points, jax.nn.log_softmax(log_terms, axis=0)
 
     def log_expected_gaussian(self, count: ArrayLike, quad: Values) -> Values:
-        """See `ScalePosterior`."""
         count, quad = np.asarray(count, float), namespace(quad).asarray(quad, float)
         nodes = self.diagnostics.nodes
         return _log_expected_gaussian(self.prior, self.likelihood, self.integral, count, quad, nodes=nodes)

@@ -37,7 +37,6 @@ class Elliptical(Predictive):
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """See `Predictive`."""
         return jnp.shape(self.loc)
 
     @abc.abstractmethod
@@ -72,7 +71,6 @@ class Elliptical(Predictive):
     def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix | None) -> "Elliptical": ...
 
     def __getitem__(self, index: Any) -> "Elliptical":
-        """See `Predictive`."""
         rows = points_index(index, self.event_shape[0])
         is_lazy = isinstance(self._dispersion, LazyVector)
         dispersion = (lambda: self.dispersion[rows]) if is_lazy else self.dispersion[rows]

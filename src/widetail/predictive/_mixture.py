@@ -75,11 +75,9 @@ class NormalMixture(Predictive):
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """See `Predictive`."""
         return jnp.shape(self.loc)[1:]
 
     def __getitem__(self, index: Any) -> "NormalMixture":
-        """See `Predictive`."""
         rows = points_index(index, self.event_shape[0])
         matrix = self.matrix
         some = None if matrix is None else lambda j: matrix(j)[..., rows, :][..., rows]

@@ -59,11 +59,9 @@ class Recalibrated(Predictive):
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """See `Predictive`."""
         return self.base.event_shape
 
     def __getitem__(self, index: Any) -> "Recalibrated":
-        """See `Predictive`."""
         return Recalibrated(self.base[index], self.degrees, self.factor)
 
     def _standard(self, y: Values) -> Values:

@@ -46,11 +46,9 @@ class Rescaled(Predictive):
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """See `Predictive`."""
         return self.base.event_shape
 
     def __getitem__(self, index: Any) -> "Rescaled":
-        """See `Predictive`."""
         return Rescaled(self.base[index], self.shift, self.factor)
 
     def _mean(self) -> Values:

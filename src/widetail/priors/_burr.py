@@ -40,24 +40,20 @@ class BurrXII(ScalePrior):
         self.scale = parameter(scale, "BurrXII", "scale")
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         x = self.c * (log_scale - xp.log(self.scale))
         return xp.log(self.c) + xp.log(self.k) - softplus(-x) - self.k * softplus(x)
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         log_above = -self.k * softplus(self.c * (log_scale - xp.log(self.scale)))
         return -xp.expm1(log_above), xp.exp(log_above)
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, p)
         return self._at_exponential(-xp.log1p(-p))
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         batch = jnp.broadcast_shapes(jnp.shape(self.c), jnp.shape(self.k), jnp.shape(self.scale))
         return self._at_exponential(jax.random.exponential(key, shape + batch, dtype=float))
 
@@ -69,7 +65,6 @@ class BurrXII(ScalePrior):
         return xp.log(self.scale) + xp.where(xp.isinf(x), xp.inf, log_expm1) / self.c
 
     def expectation(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         exists = self.c * self.k > 1
         c, k = xp.where(exists, self.c, 2.0), xp.where(exists, self.k, 1.0)
@@ -77,16 +72,13 @@ class BurrXII(ScalePrior):
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePrior`."""
         return self.c * self.k
 
     @property
     def log_middle(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.log(self.scale) - xp.log(self.k) / self.c
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return Bounds()

@@ -40,48 +40,40 @@ class InverseGamma(ScalePrior):
         self.b = parameter(b, "InverseGamma", "b")
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         x = xp.log(self.b) - log_scale
         return self.a * x - xp.exp(x) - gammaln(self.a)
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         above, below = _gamma_tails(self.a, xp.log(self.b) - log_scale)
         return below, above
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         if is_traced(self, p):
             return log_quantile_by_root(self, p)
         return np.log(self.b) - np.log(scipy.special.gammainccinv(self.a, p))
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         a, b = jnp.broadcast_arrays(self.a, self.b)
         return jnp.log(b) - jax.random.loggamma(key, a, shape + a.shape, dtype=float)
 
     def expectation(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         exists = self.a > 1
         return xp.where(exists, self.b / (xp.where(exists, self.a, 2.0) - 1), xp.inf)
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePrior`."""
         return self.a
 
     @property
     def log_middle(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.log(self.b) - xp.log(self.a)
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return Bounds()
 
 
@@ -107,46 +99,38 @@ class Gamma(ScalePrior):
         self.b = parameter(b, "Gamma", "b")
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         x = xp.log(self.b) + log_scale
         return self.a * x - xp.exp(x) - gammaln(self.a)
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         return _gamma_tails(self.a, xp.log(self.b) + log_scale)
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         if is_traced(self, p):
             return log_quantile_by_root(self, p)
         return np.log(scipy.special.gammaincinv(self.a, p)) - np.log(self.b)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         a, b = jnp.broadcast_arrays(self.a, self.b)
         return jax.random.loggamma(key, a, shape + a.shape, dtype=float) - jnp.log(b)
 
     def expectation(self) -> Values:
-        """See `ScalePrior`."""
         return self.a / self.b
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.full(jnp.broadcast_shapes(jnp.shape(self.a), jnp.shape(self.b)), xp.inf)
 
     @property
     def log_middle(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.log(self.a) - xp.log(self.b)
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return Bounds()
 
 
@@ -178,20 +162,17 @@ class BetaPrime(ScalePrior):
         self.scale = parameter(scale, "BetaPrime", "scale")
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         x = log_scale - xp.log(self.scale)
         # Symmetric form: no difference of large numbers in either tail.
         return -self.a * softplus(-x) - self.b * softplus(x) - betaln(self.a, self.b)
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         x = log_scale - xp.log(self.scale)
         return betainc(self.a, self.b, sigmoid(x)), betainc(self.b, self.a, sigmoid(-x))
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         if is_traced(self, p):
             return log_quantile_by_root(self, p)
         share = scipy.special.betaincinv(self.a, self.b, p)
@@ -199,32 +180,27 @@ class BetaPrime(ScalePrior):
         return np.log(self.scale) + np.log(share) - np.log(rest)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         a, b, scale = jnp.broadcast_arrays(self.a, self.b, self.scale)
         shape, (above, below) = shape + a.shape, jax.random.split(key)
         numerator = jax.random.loggamma(above, a, shape, dtype=float)
         return jnp.log(scale) + numerator - jax.random.loggamma(below, b, shape, dtype=float)
 
     def expectation(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         exists = self.b > 1
         return xp.where(exists, self.scale * self.a / (xp.where(exists, self.b, 2.0) - 1), xp.inf)
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePrior`."""
         return self.b
 
     @property
     def log_middle(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.log(self.scale) + xp.log(self.a) - xp.log(self.b)
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return Bounds()
 
 

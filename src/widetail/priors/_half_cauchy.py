@@ -35,19 +35,16 @@ class HalfCauchy(ScalePrior):
         self.scale = parameter(scale, "HalfCauchy", "scale")
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         x = log_scale - xp.log(self.scale)
         return math.log(2 / math.pi) - xp.logaddexp(x, -x)
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         x = log_scale - xp.log(self.scale)
         return 2 / math.pi * xp.arctan(xp.exp(x)), 2 / math.pi * xp.arctan(xp.exp(-x))
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, p)
         lower_half = p < 0.5
         smaller = xp.where(lower_half, p, 1 - p)
@@ -55,28 +52,23 @@ class HalfCauchy(ScalePrior):
         return xp.log(self.scale) + xp.where(lower_half, log_tan, -log_tan)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         draws = jax.random.cauchy(key, shape + jnp.shape(self.scale), dtype=float)
         return jnp.log(self.scale) + jnp.log(jnp.abs(draws))
 
     def expectation(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.full(jnp.shape(self.scale), xp.inf)
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.ones(jnp.shape(self.scale))
 
     @property
     def log_middle(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.log(self.scale)
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return Bounds()

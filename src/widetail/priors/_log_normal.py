@@ -38,42 +38,34 @@ class LogNormal(ScalePrior):
         self.scale = parameter(scale, "LogNormal", "scale")
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         z = (log_scale - self.loc) / self.scale
         return -0.5 * z**2 - xp.log(self.scale) - 0.5 * math.log(2 * math.pi)
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         z = (log_scale - self.loc) / self.scale
         return ndtr(z), ndtr(-z)
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         return self.loc + self.scale * ndtri(p)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         batch = jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale))
         return self.loc + self.scale * jax.random.normal(key, shape + batch, dtype=float)
 
     def expectation(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.exp(self.loc + 0.5 * self.scale**2)
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.full(jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale)), xp.inf)
 
     @property
     def log_middle(self) -> Values:
-        """See `ScalePrior`."""
         return self.loc
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return Bounds()

@@ -32,42 +32,34 @@ class PointMass(ScalePrior):
         self.v = parameter(v, "PointMass", "v")
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         return xp.where(log_scale == xp.log(self.v), xp.inf, -xp.inf)
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         xp = namespace(self, log_scale)
         below = xp.where(log_scale >= xp.log(self.v), 1.0, 0.0)
         return below, 1 - below
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self, p)
         return xp.zeros_like(p) + xp.log(self.v)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         return jnp.broadcast_to(jnp.log(self.v), shape + jnp.shape(self.v))
 
     def expectation(self) -> Values:
-        """See `ScalePrior`."""
         return self.v
 
     @property
     def tail_index(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.full(jnp.shape(self.v), xp.inf)
 
     @property
     def log_middle(self) -> Values:
-        """See `ScalePrior`."""
         xp = namespace(self)
         return xp.log(self.v)
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return Bounds()

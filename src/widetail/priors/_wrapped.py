@@ -23,7 +23,7 @@ _TRUSTED = 300.0
 
 
 def wrap(dist: Any) -> ScalePrior:
-    """See `ScalePrior.wrap`."""
+    """A distribution of scipy or numpyro as a prior; a prior as it is."""
     if isinstance(dist, ScalePrior):
         return dist
     is_frozen = not hasattr(dist, "freeze")
@@ -64,25 +64,20 @@ class ScipyPrior(ScalePrior):
             self._modes = find_modes(self)
 
     def log_prob_of_log(self, log_scale: Any) -> Any:
-        """See `ScalePrior`."""
         return _extended(lambda t: self._call("logpdf", t) + t, log_scale)
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         above = "sf" if hasattr(self.dist, "sf") else "ccdf"
         return self._call("cdf", log_scale), self._call(above, log_scale)
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         return np.log(self._icdf(np.asarray(p)))
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         shape = shape + np.shape(self._icdf(0.5))
         return self.log_quantile(jax.random.uniform(key, shape, dtype=float))
 
     def expectation(self) -> np.ndarray | float:
-        """See `ScalePrior`."""
         mean = np.asarray(self.dist.mean(), float)
         return np.where(np.isnan(mean), np.inf, mean)  # a positive variable: undefined means infinite
 
@@ -130,7 +125,6 @@ class ScipyPrior(ScalePrior):
 
     @property
     def log_middle(self) -> np.ndarray | float:
-        """See `ScalePrior`."""
         return np.log(self._icdf(0.5))
 
     @property
@@ -140,12 +134,10 @@ class ScipyPrior(ScalePrior):
 
     @property
     def mass_error(self) -> float:
-        """See `ScalePrior`."""
         return self._modes.mass_error
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return _log_bounds(*self.dist.support())
 
     def _icdf(self, p: Any) -> np.ndarray | float:
@@ -196,23 +188,18 @@ class NumpyroPrior(ScalePrior):
                 self._modes = find_modes(self)
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePrior`."""
         return _numpyro_log_density(self, jnp.asarray(log_scale, float))
 
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
-        """See `ScalePrior`."""
         return _numpyro_tails(self, jnp.asarray(log_scale, float))
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePrior`."""
         return log_quantile_by_root(self, jnp.asarray(p, float))
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePrior`."""
         return jnp.log(self.dist.sample(key, shape))
 
     def expectation(self) -> Values:
-        """See `ScalePrior`."""
         return jnp.where(self.tail_index > 1, _integrated_mean(self), jnp.inf)
 
     def to_config(self) -> dict[str, Any]:
@@ -235,7 +222,6 @@ class NumpyroPrior(ScalePrior):
 
     @property
     def log_middle(self) -> Values:
-        """See `ScalePrior`."""
         lower, upper = self.log_bounds
         if lower is not None and upper is not None:
             return 0.5 * (lower + upper)
@@ -250,12 +236,10 @@ class NumpyroPrior(ScalePrior):
 
     @property
     def mass_error(self) -> float:
-        """See `ScalePrior`."""
         return self._modes.mass_error
 
     @property
     def log_bounds(self) -> Bounds:
-        """See `ScalePrior`."""
         return _log_bounds(*_numpyro_support(self.dist))
 
 
