@@ -69,21 +69,24 @@ class Anova(Kernel):
         check_vectors(self, name, input_shape, "length_scale", "part_var")
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
-        """The sums so far, and the feature at hand."""
-        return 1 + (1 if self.order is None else self.order)
+        """One for every feature."""
+        return input_shape[0]
 
-    def _combine(self, features: list[Any], parts: Any) -> Any:
-        """The kernel from those of the single features, for entries of a tile or of the diagonal."""
-        if self.order is None:
-            result = jnp.ones((), parts.dtype)
-            for k, a in zip(features, parts, strict=True):
-                result = result * ((1 + a * k) / (1 + a))
-            return result
+    def _combine(self, features: Any, parts: Any) -> Any:
+        """The kernel from those of the single features, which are the last axis."""
+        terms = parts * features
+        if self.order is None:  # the derivative of a sum of logarithms compiles in half the time of a product's
+            return jnp.exp(jnp.sum(jnp.log1p(terms) - jnp.log1p(parts), axis=-1))
+        single, price = jnp.sum(terms, axis=-1), jnp.asarray(self.interaction_var, parts.dtype)
+        if self.order == 1:
+            return 1 + single
+        if self.order == 2:
+            return 1 + single + price * 0.5 * (single**2 - jnp.sum(terms**2, axis=-1))
         # sums over all sets of one, two, ... features, of which the next feature is a member or not
         sums = [jnp.ones((), parts.dtype)] + [jnp.zeros((), parts.dtype)] * self.order
-        for k, a in zip(features, parts, strict=True):
-            sums = [sums[0], *(here + a * k * below for below, here in itertools.pairwise(sums))]
-        price = jnp.asarray(self.interaction_var, parts.dtype)
+        for feature in range(parts.shape[-1]):
+            term = terms[..., feature]
+            sums = [sums[0], *(here + term * below for below, here in itertools.pairwise(sums))]
         return sums[0] + sum(price**number * total for number, total in enumerate(sums[1:]))
 
 
@@ -91,8 +94,7 @@ class Anova(Kernel):
 def _rows(kernel: Anova, x: Float[Array, "n d"]) -> Rows:
     scaled = x / jnp.asarray(kernel.length_scale, x.dtype)
     parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x.dtype), x.shape[1:])
-    one = jnp.ones((), x.dtype)
-    diagonal = jnp.broadcast_to(kernel._combine([one] * x.shape[1], parts), x.shape[:1])
+    diagonal = jnp.broadcast_to(kernel._combine(jnp.ones_like(parts), parts), x.shape[:1])
     return Rows(scaled, (), KernelValues(diagonal))
 
 
@@ -100,6 +102,5 @@ def _rows(kernel: Anova, x: Float[Array, "n d"]) -> Rows:
 def _cross(kernel: Anova, rows1: Rows, rows2: Rows) -> KernelValues:
     x1, x2 = rows1.inputs, rows2.inputs
     parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x1.dtype), x1.shape[1:])
-    columns = range(x1.shape[1])
-    features = [jnp.exp(-0.5 * (x1[:, None, c] - x2[None, :, c]) ** 2) for c in columns]
+    features = jnp.exp(-0.5 * (x1[:, None] - x2[None]) ** 2)
     return KernelValues(kernel._combine(features, parts))
