@@ -79,14 +79,14 @@ class Memory:
         if self.contrasts.ndim == 4:
             return np.sum(times(self.contrasts, mean), axis=1)
         pulled = times(self.contrasts, mean)
-        shift = scipy.linalg.cho_solve(self._shift_factor, np.sum(pulled, axis=0))
+        shift = scipy.linalg.cho_solve((self._shift_factor, True), np.sum(pulled, axis=0))
         return pulled - self.contrasts @ shift
 
     @functools.cached_property
-    def _shift_factor(self) -> tuple[np.ndarray, bool]:
+    def _shift_factor(self) -> np.ndarray:
         assert self.contrasts is not None
         total = np.sum(self.contrasts, axis=0)
-        return scipy.linalg.cho_factor(total + SHIFT_JITTER * np.trace(total) * np.eye(len(total)))
+        return scipy.linalg.cholesky(total + SHIFT_JITTER * np.trace(total) * np.eye(len(total)), lower=True)
 
     def per_noise(self, law: ScaleLaw, likelihood: Likelihood) -> float:
         """Expectation of one over the variance of the noise: what the sums for the means count by."""
