@@ -1,5 +1,6 @@
 """Saving and loading fitted estimators: one file of arrays and JSON with a checksum. No pickle, no code, no paths."""
 
+import abc
 import typing
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -26,7 +27,7 @@ MODEL_1 = "widetail"  # the same in version 1, whose files have no checksum
 PATHS = ("cache", "checkpoint")  # parameters that are paths of the machine that fitted
 
 
-class SavedEstimator(BaseEstimator):
+class SavedEstimator(BaseEstimator, abc.ABC):
     """An estimator that can be written to a file: its parameters, and what it learned; not for direct use.
 
     A subclass lists the attributes that it keeps in `_kept`, beside those of its bases. What is not kept as it is goes
@@ -79,13 +80,13 @@ class SavedEstimator(BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise a ValueError for parameters that cannot be fitted with."""
 
+    @abc.abstractmethod
     def _learned(self) -> dict[str, Any]:
         """What is written beside the attributes of `_kept`; a NotFittedError before `fit`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _restore(self, learned: dict[str, Any]) -> None:
         """Set what `_learned` gave, and what follows from it."""
-        raise NotImplementedError
 
 
 class Loaded(NamedTuple):
