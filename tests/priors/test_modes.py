@@ -90,7 +90,7 @@ def check_random_prior(seed):
     assert float(posterior.diagnostics.error) < 1e-5, seed
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(6), 105])  # the last has a narrow mode that the data are far from
 def test_random_mixtures(seed):
     check_random_prior(seed)
 
@@ -169,4 +169,4 @@ def test_priors_with_one_mode_are_not_cut():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for dist in (st.invgamma(2.0, scale=2.0), st.halfcauchy(), st.lomax(0.3), st.uniform(1.0, 2.0), st.gamma(0.1)):
-            assert wt.ScalePrior.wrap(dist).log_cuts == ()
+            assert wt.ScalePrior.wrap(dist).log_cuts.points == ()

@@ -11,6 +11,7 @@ from widetail.numerics._cholesky import CholeskyFactor as CholeskyFactor
 from widetail.numerics._cholesky import cholesky as cholesky
 from widetail.numerics._errors import DivergenceError as DivergenceError
 from widetail.numerics._integrate import Bounds as Bounds
+from widetail.numerics._integrate import Cuts as Cuts
 from widetail.numerics._integrate import Integral as Integral
 from widetail.numerics._integrate import integrate as integrate
 from widetail.numerics._roots import increasing_root as increasing_root

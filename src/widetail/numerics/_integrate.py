@@ -85,6 +85,16 @@ class Bounds(NamedTuple):
 UNBOUNDED = Bounds()
 
 
+class Cuts(NamedTuple):
+    """Points, in order, between which a density has one mode and no jump, and a point near each of these modes."""
+
+    points: tuple[float, ...] = ()
+    peaks: tuple[float, ...] = ()
+
+
+NO_CUTS = Cuts()
+
+
 class Placement(NamedTuple):
     """Where the nodes of an integral belong; refine it by asking `grid` for more nodes."""
 
@@ -150,7 +160,7 @@ def integrate(
     near: tuple[Batch, Batch],
     nodes: int,
     bounds: Bounds = UNBOUNDED,
-    cuts: tuple[float, ...] = (),
+    cuts: Cuts = NO_CUTS,
 ) -> Integral:
     """Integrate `exp(log_density)` over its support; `+inf` where the integral diverges.
 
@@ -159,9 +169,11 @@ def integrate(
         near: two points, in order, that are likely to have the mode between or near them.
         nodes: how many nodes to use, for each piece.
         bounds: the ends of the support, if it has any.
-        cuts: points, in order, between which the density has one mode and no jump.
+        cuts: where the density, or the rougher of its factors, has jumps and valleys, and its modes between them.
     """
-    pieces = [Piece(place(log_density, near, part), part) for part in _between(cuts, bounds)]
+    starts = [_hull(near, peak) for peak in cuts.peaks] or [near]
+    parts = zip(starts, _between(cuts.points, bounds), strict=True)
+    pieces = [Piece(place(log_density, start, part), part) for start, part in parts]
     parts = [piece.terms(log_density, nodes) for piece in pieces]
     xp = namespace(parts[0][0])
     points, log_terms = (xp.concatenate(part) for part in zip(*parts, strict=True))
@@ -179,6 +191,12 @@ def integrate(
     log_value = highest + xp.log(total)
     log_value = xp.where(is_value, log_value, xp.where(whole.empty, -xp.inf, xp.inf))
     return whole._replace(log_value=log_value, coarse_gap=gap)
+
+
+def _hull(near: tuple[Batch, Batch], peak: float) -> tuple[Batch, Batch]:
+    """With a narrow mode among the points that a search begins from: it would not be met by chance."""
+    xp = namespace(near)
+    return xp.minimum(near[0], peak), xp.maximum(near[1], peak)
 
 
 def _between(cuts: tuple[float, ...], bounds: Bounds) -> list[Bounds]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.files import from_config
-from widetail.numerics import Bounds, double_precision, is_traced, namespace
+from widetail.numerics import Bounds, Cuts, double_precision, is_traced, namespace
 from widetail.priors._parameters import Numbers, Values, show
 
 
@@ -132,9 +132,9 @@ class ScalePrior(eqx.Module):
         """Ends of the support of the logarithm."""
 
     @property
-    def log_cuts(self) -> tuple[float, ...]:
+    def log_cuts(self) -> Cuts:
         """Logarithms between which the density of the logarithm has one mode and no jump; most priors need none."""
-        return ()
+        return Cuts()
 
     @property
     def mass_error(self) -> float:

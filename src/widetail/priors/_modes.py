@@ -1,11 +1,12 @@
 """Where a density that somebody else wrote has its modes and jumps."""
 
+import itertools
 import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from widetail.numerics import integrate
+from widetail.numerics import Cuts, integrate
 from widetail.priors._base import ScalePrior
 
 # Of the logarithm of the readout variance: a grid for modes that are wide, however little mass they have.
@@ -31,7 +32,7 @@ class Modes(NamedTuple):
         mass_error: see `ScalePrior.mass_error`.
     """
 
-    cuts: tuple[float, ...] = ()
+    cuts: Cuts = Cuts()
     mass_error: float = 0.0
 
 
@@ -46,7 +47,9 @@ def find_modes(prior: ScalePrior) -> Modes:
     values = _log_density(prior, points)
     highest = np.max(values, initial=-np.inf)
     cuts = np.union1d(_jumps(prior, points, values, highest), _valleys(points, values, highest))
-    cuts = tuple(float(cut) for cut in cuts)
+    ends = itertools.pairwise([-np.inf, *cuts, np.inf])
+    peaks = [points[np.argmax(np.where((points >= low) & (points <= high), values, -np.inf))] for low, high in ends]
+    cuts = Cuts(tuple(float(cut) for cut in cuts), tuple(float(peak) for peak in peaks) if len(cuts) else ())
     middle = points[int(np.argmax(values))]
     near = (np.asarray(middle), np.asarray(middle))
     mass = integrate(lambda t: _log_density(prior, t), near, _NODES, prior.log_bounds, cuts)
@@ -54,7 +57,7 @@ def find_modes(prior: ScalePrior) -> Modes:
     missing = abs(found - 1)
     if not missing <= _TOLERABLE:
         warnings.warn(
-            f"{prior!r}: quadrature between its {len(cuts) + 1} modes and jumps finds {found:.6g} instead of 1 "
+            f"{prior!r}: quadrature between its {len(cuts.points) + 1} modes and jumps finds {found:.6g} instead of 1 "
             f"as its mass. The density is not normalised, or too rough for what is computed with it; "
             f"diagnostics of posteriors count it as an error.",
             stacklevel=4,

@@ -11,7 +11,7 @@ import scipy.stats
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.files import savable
-from widetail.numerics import Bounds, double_precision, integrate, is_traced, namespace
+from widetail.numerics import Bounds, Cuts, double_precision, integrate, is_traced, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
 from widetail.priors._modes import Modes, find_modes
@@ -128,7 +128,7 @@ class ScipyPrior(ScalePrior):
         return np.log(self._icdf(0.5))
 
     @property
-    def log_cuts(self) -> tuple[float, ...]:
+    def log_cuts(self) -> Cuts:
         """See `ScalePrior`; found when the distribution was wrapped."""
         return self._modes.cuts
 
@@ -230,7 +230,7 @@ class NumpyroPrior(ScalePrior):
         return jnp.zeros(()) if upper is None else upper - 1
 
     @property
-    def log_cuts(self) -> tuple[float, ...]:
+    def log_cuts(self) -> Cuts:
         """See `ScalePrior`; found when the distribution was wrapped."""
         return self._modes.cuts
 
