@@ -27,6 +27,10 @@ def _silu_derivative(x):
     return s + x * s * (1 - s)
 
 
+def _cubic_derivative(x):
+    return -1 + 0.4 * x + 0.3 * x**2
+
+
 CLOSED_FORMS = [
     Sample(nn.Relu(), lambda x: np.maximum(x, 0), lambda x: 1.0 * (x > 0)),
     Sample(nn.LeakyRelu(0.2), lambda x: np.where(x > 0, x, 0.2 * x), lambda x: np.where(x > 0, 1.0, 0.2)),
@@ -42,6 +46,23 @@ CLOSED_FORMS = [
         nn.Rbf(gamma=0.6),
         lambda x: np.sqrt(2) * np.sin(np.sqrt(1.2) * x + np.pi / 4),
         lambda x: np.sqrt(2.4) * np.cos(np.sqrt(1.2) * x + np.pi / 4),
+    ),
+    Sample(nn.ABRelu(0.3, -1.2), lambda x: np.where(x > 0, -1.2 * x, 0.3 * x), lambda x: np.where(x > 0, -1.2, 0.3)),
+    Sample(nn.RectifiedMonomial(0), lambda x: 1.0 * (x > 0), np.zeros_like),
+    Sample(nn.RectifiedMonomial(2), lambda x: np.maximum(x, 0) ** 2, lambda x: 2 * np.maximum(x, 0)),
+    Sample(nn.RectifiedMonomial(5), lambda x: np.maximum(x, 0) ** 5, lambda x: 5 * np.maximum(x, 0) ** 4),
+    Sample(nn.Monomial(0), np.ones_like, np.zeros_like),
+    Sample(nn.Monomial(3), lambda x: x**3, lambda x: 3 * x**2),
+    Sample(nn.Hermite(4), lambda x: (x**4 - 6 * x**2 + 3) / np.sqrt(24), lambda x: (4 * x**3 - 12 * x) / np.sqrt(24)),
+    Sample(nn.Polynomial([0.5, -1.0, 0.2, 0.1]), lambda x: 0.5 - x + 0.2 * x**2 + 0.1 * x**3, _cubic_derivative),
+    Sample(nn.Gaussian(0.7), lambda x: np.exp(-0.7 * x**2), lambda x: -1.4 * x * np.exp(-0.7 * x**2)),
+    Sample(
+        nn.Gabor(), lambda x: np.exp(-(x**2)) * np.sin(x), lambda x: np.exp(-(x**2)) * (np.cos(x) - 2 * x * np.sin(x))
+    ),
+    Sample(
+        nn.SigmoidLike(),
+        lambda x: 0.5 + 0.5 * scipy.special.erf(x / 2.4020563531719796),
+        lambda x: np.exp(-((x / 2.4020563531719796) ** 2)) / np.sqrt(np.pi) / 2.4020563531719796,
     ),
 ]
 

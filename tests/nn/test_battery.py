@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from .evaluations import in_one_piece, in_tiles, loss_weights
-from .zoo import ACTIVATIONS, EVERY, named, over
+from .zoo import ACTIVATIONS, ALIKE, EVERY, SLOW, named, over
 
 # The same code serves every network here, so a few of each kind are enough.
 SOME = [*ACTIVATIONS[:6], *map(named, ["ard", "concatenate", "attention_softmax", "conv_global_pool"])]
@@ -34,14 +34,14 @@ def test_diagonal_agrees(case):
 
 
 # Between equal inputs the correlation is 1 up to rounding, and angles depend on the root of what is missing.
-@over(EVERY)
+@over(EVERY, SLOW | ALIKE)
 def test_tiles_agree_with_one_traced_function(case):
     for k, whole in zip(in_tiles(case.name), in_one_piece(case.name).values, strict=True):
         assert_close(whole, k, 1e-7)
         assert_close(whole[:3, :3], k[:3, :3], 2e-14)
 
 
-@over(EVERY)
+@over(EVERY, SLOW | ALIKE)
 def test_derivatives_are_finite_at_equal_opposite_and_zero_inputs(case):
     found = in_one_piece(case.name)
     for derivative in [*jax.tree.leaves(found.parameters), found.inputs]:
@@ -57,7 +57,7 @@ def central_difference(kernel_at, step=1e-5):
     return (loss(kernel_at(step)) - loss(kernel_at(-step))) / (2 * step)
 
 
-@over(EVERY)
+@over(EVERY, SLOW | ALIKE)
 def test_finite_differences_in_the_parameters(case):
     parameters, rest = eqx.partition(case.net, eqx.is_inexact_array_like)
     # biases that are absent stay so: their variance cannot become negative
@@ -72,7 +72,7 @@ def test_finite_differences_in_the_parameters(case):
     np.testing.assert_allclose(central_difference(kernel_at), expected, rtol=1e-6, atol=1e-7)
 
 
-@over(EVERY)
+@over(EVERY, SLOW | ALIKE)
 def test_finite_differences_in_the_inputs(case):
     """Moving the inputs that have no equal and no opposite: with one of those, angles have a corner."""
     x = case.inputs()

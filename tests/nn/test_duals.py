@@ -7,9 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from widetail import nn
+
 from .activations import BY_QUADRATURE, CLOSED_FORMS
 from .integrals import expectation
 
+AMBIGUOUS_AT_ZERO = ("nn.Sign()", "nn.Abs()", "nn.ABRelu(below=0.3, above=-1.2)", "nn.RectifiedMonomial(degree=0)")
 CORRELATIONS = [-1.0, -0.999, -0.5, 0.0, 0.3, 0.9999, 1.0]
 
 
@@ -67,7 +70,7 @@ def test_quadrature(sample):
     compare(sample, [1e-4, 0.3, 1.0], 1e-9)
 
 
-@over([sample for sample in CLOSED_FORMS if repr(sample.layer) not in ("nn.Sign()", "nn.Abs()")])
+@over([sample for sample in CLOSED_FORMS if repr(sample.layer) not in AMBIGUOUS_AT_ZERO])
 def test_zero_variance(sample):
     """One of the two variables is the constant 0; the slope of a kink at its corner is a convention."""
     (dual,), _, (slope,) = dual_and_slope(sample.layer, [(0.0, 0.7, 0.0)])
@@ -91,3 +94,20 @@ def test_slope_at_a_huge_variance_is_bounded(sample, dtype):
         np.testing.assert_allclose(slope, equal, rtol=0.6)
     else:  # E[phi'(z)^2] tends to the probability that z is positive
         np.testing.assert_allclose(slope, 0.5, rtol=0.1)
+
+
+def test_normalised_exponential():
+    """Its function divides by the root mean square of a row, which is the standard deviation in the limit."""
+    layer = nn.ExpNormalized(gamma=0.8, shift=-0.3)
+    pairs = list(itertools.product([1e-3, 2.5], [0.4], [-1.0, -0.5, 0.0, 0.9, 1.0]))
+    dual, same_dual, slope = dual_and_slope(layer, pairs)
+    np.testing.assert_array_equal(dual, same_dual)
+
+    def unit(z):
+        return np.exp(np.sqrt(0.8) * z + 0.4 * (-0.3 - 1))
+
+    moments = np.array([expectation(unit, 1.0, 1.0, c) for _, _, c in pairs])
+    np.testing.assert_allclose(
+        dual, [np.sqrt(a * b) * m for (a, b, _), m in zip(pairs, moments, strict=True)], rtol=1e-12
+    )
+    np.testing.assert_allclose(slope, 0.8 * moments, rtol=1e-12)

@@ -54,7 +54,7 @@ def test_no_bias_parameters_for_a_bias_variance_of_zero(key):
     assert set(nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu()).at_width(3).init(key, (2,))["body"][0]) == {"weight"}
 
 
-@pytest.mark.parametrize("parametrisation", ["ntk", "standard"])
+@pytest.mark.parametrize("parametrisation", ["ntk", pytest.param("standard", marks=pytest.mark.slow)])
 def test_trains_with_optax(parametrisation, inputs, key):
     network = nn.resnet(blocks=1).at_width(32, parametrisation=parametrisation)
     targets = jnp.sin(inputs[:, :1])

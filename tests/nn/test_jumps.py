@@ -54,7 +54,10 @@ def duals(fn, variances, c, order=64):
         return [np.asarray(a) for a in compute(jnp.asarray(variances), jnp.asarray(c))]
 
 
-@pytest.mark.parametrize("name", STEPS)
+# a step elsewhere takes the same way as "step"
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in ("left", "sign") else n for n in STEPS]
+)
 def test_steps_have_the_probabilities_of_gaussian_pairs(name):
     fn, *form = STEPS[name]
     variances = np.array([0.3, 1.0, 4.0])
@@ -68,7 +71,7 @@ def test_steps_have_the_probabilities_of_gaussian_pairs(name):
     assert np.all(worst < (6.5e-3 if name in ("bump", "near") else 3e-3)), worst
 
 
-@pytest.mark.parametrize(("fn", "offset"), [(jnp.round, 0.5), (jnp.floor, 0.0)])
+@pytest.mark.parametrize(("fn", "offset"), [(jnp.round, 0.5), pytest.param(jnp.floor, 0.0, marks=pytest.mark.slow)])
 def test_stairs(fn, offset):
     places = np.arange(-12, 12) + offset
     form = (-12.0, places, np.ones(24))
@@ -78,7 +81,14 @@ def test_stairs(fn, offset):
     assert_allclose(found, right, rtol=1e-3)
 
 
-@pytest.mark.parametrize("fn", [lambda z: jnp.where(z > 0, z, 0.0), jax.nn.relu, lambda z: jnp.abs(z - 0.4) + 1.0])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        pytest.param(lambda z: jnp.where(z > 0, z, 0.0), marks=pytest.mark.slow),
+        jax.nn.relu,
+        lambda z: jnp.abs(z - 0.4) + 1.0,
+    ],
+)
 def test_kinks_are_exact_for_equal_inputs(fn):
     variances = np.array([0.3, 4.0])
     found, equal = duals(fn, variances, np.array([0.5, 1.0]))
@@ -119,7 +129,7 @@ def test_kernels_are_positive_semi_definite():
     assert_allclose(np.diag(k), scipy.special.ndtr(-0.5 / np.sqrt((x**2).mean(1))), rtol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_breaks_are_found_wherever_they_are(seed):
     rng = np.random.default_rng(seed)
     places = np.sort(rng.choice([-1, 1], 5) * 10.0 ** rng.uniform(-3, 4, 5))

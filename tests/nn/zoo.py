@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pytest
+import scipy.sparse
 
 from widetail import nn
 
@@ -47,6 +48,17 @@ ACTIVATIONS = [
         "elementwise": nn.Elementwise(jax.nn.silu, order=8),
     }.items()
 ]
+NEW_ACTIVATIONS = {
+    "ab_relu": nn.ABRelu(0.3, -1.2),
+    "rectified_square": nn.RectifiedMonomial(2),
+    "hermite": nn.Hermite(2),
+    "polynomial": nn.Polynomial([0.5, -1.0, 0.2]),
+    "gaussian": nn.Gaussian(0.7),
+    "gabor": nn.Gabor(),
+    "exp_normalized": nn.ExpNormalized(0.8),
+    "sigmoid_like": nn.SigmoidLike(),
+}
+ACTIVATIONS += [Case(name, after_dense(activation), VECTOR) for name, activation in NEW_ACTIVATIONS.items()]
 # a smaller variance: the fourth moments of exp(z) need not be large
 ACTIVATIONS.append(Case("exp", nn.Sequential(nn.Dense(weight_var=0.2, bias_var=0.05), nn.Exp()), VECTOR))
 
@@ -141,17 +153,61 @@ IMAGE_NETWORKS = [
     Case("flat_images", nn.Sequential(nn.Flatten(), _dense, nn.Relu()), IMAGE),
 ]
 
-COMPOSITIONS = VECTOR_NETWORKS + SEQUENCE_NETWORKS + IMAGE_NETWORKS
+VOLUME = (3, 2, 2, 2)
+_graph = np.random.default_rng(3).normal(size=(3, 4)) * (np.random.default_rng(4).random((3, 4)) > 0.5)
+POSITION_NETWORKS = [
+    Case("product", nn.Sequential(_dense, nn.Parallel(nn.Relu(), _dense, combine="product"), _dense, nn.Erf()), VECTOR),
+    Case(
+        "local_conv",
+        nn.Sequential(_conv, nn.Relu(), nn.LocalConv(2, weight_var=1.5, bias_var=0.1), nn.Relu(), nn.GlobalAvgPool()),
+        IMAGE,
+    ),
+    Case(
+        "conv_transpose",
+        nn.Sequential(nn.ConvTranspose(3, weight_var=1.5, bias_var=0.1, strides=2), nn.Relu(), nn.GlobalSumPool()),
+        SEQUENCE,
+    ),
+    Case(
+        "conv_transpose_valid", nn.Sequential(nn.ConvTranspose((2, 3), padding="VALID"), nn.Erf(), nn.Flatten()), IMAGE
+    ),
+    Case("slice", nn.Sequential(_conv, nn.Relu(), nn.Slice(slice(1, None), 0), nn.GlobalAvgPool()), IMAGE),
+    Case("resize", nn.Sequential(_conv, nn.Resize((3, 5)), nn.Relu(), nn.GlobalAvgPool()), IMAGE),
+    Case("aggregate", nn.Sequential(_conv, nn.Aggregate(_graph), nn.Relu(), nn.GlobalAvgPool()), SEQUENCE),
+    Case(
+        "aggregate_sparse",
+        nn.Sequential(nn.Aggregate(scipy.sparse.csr_array(_graph)), _conv, nn.Relu(), nn.GlobalAvgPool()),
+        SEQUENCE,
+    ),
+    Case(
+        "positional_embedding",
+        nn.Sequential(
+            nn.Conv(1), nn.PositionalEmbedding(0.5, length=1.5), nn.SelfAttention(), nn.Relu(), nn.GlobalAvgPool()
+        ),
+        SEQUENCE,
+    ),
+    Case("layer_norm_all", nn.Sequential(_conv, nn.LayerNorm("all"), nn.Relu(), nn.GlobalAvgPool()), IMAGE),
+    Case("layer_norm_some", nn.Sequential(_conv, nn.LayerNorm((1,)), nn.Relu(), nn.Flatten()), IMAGE),
+    Case("volume", nn.Sequential(nn.Conv(2, bias_var=0.1), nn.Relu(), nn.AvgPool((1, 2, 2)), nn.Flatten()), VOLUME),
+]
+
+COMPOSITIONS = VECTOR_NETWORKS + SEQUENCE_NETWORKS + IMAGE_NETWORKS + POSITION_NETWORKS
 EVERY = ACTIVATIONS + COMPOSITIONS
 
 
 # Much like another one, and long to compile: only run with the slow tests.
 SLOW = {"conv_circular", "conv_layer_norm", "conv_dropout", "conv_residual", "conv1d_stride", "avg_pool_then_conv"}
+SLOW |= set(NEW_ACTIVATIONS) | {case.name for case in POSITION_NETWORKS}
 
 
-def over(cases):
+# Each made of layers that another one has too: what compiles a network as a whole does so among the slow tests.
+ALIKE = {"leaky_relu", "cos", "sigmoid", "elementwise", "no_bias", "deep", "sum", "identity"}
+ALIKE |= {"conv1d_flatten", "attention_linear", "conv_flatten", "conv_circular_strides", "pool_then_activation"}
+ALIKE |= {"flat_images"}
+
+
+def over(cases, slow=SLOW):
     """Run a test on every case, by name."""
-    marks = [[pytest.mark.slow] if case.name in SLOW else [] for case in cases]
+    marks = [[pytest.mark.slow] if case.name in slow else [] for case in cases]
     return pytest.mark.parametrize(
         "case", [pytest.param(case, id=case.name, marks=mark) for case, mark in zip(cases, marks, strict=True)]
     )

@@ -130,9 +130,9 @@ class Layer(Kernel):
         """What the readout sees."""
         start = Signal.of_input(input_shape, width)
         try:
-            if len(start.space) > 2:
+            if len(start.space) > 3:
                 raise ValueError(
-                    "an input must be a vector, a sequence or an image, with at most two axes of positions"
+                    "an input must be a vector, a sequence, an image or a volume, with at most three axes of positions"
                 )
             end = self.signal(start)
             if end.space:

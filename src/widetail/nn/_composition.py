@@ -138,21 +138,21 @@ class Residual(Layer):
 
 @savable("nn.Parallel", positional="layers")
 class Parallel(Layer):
-    """Branches that see the same input; their outputs are added or put side by side.
+    """Branches that see the same input; their outputs are added, multiplied or put side by side.
 
     Args:
         *layers: the branches.
-        combine: "sum" or "concatenate". In a sum, all branches but one must end in random weights:
-            correlations between branches are not tracked, so they have to vanish.
+        combine: "sum", "product" (entry by entry) or "concatenate". In a sum and in a product, all branches but one
+            must end in random weights: correlations between branches are not tracked, so they have to vanish.
     """
 
     layers: tuple[Layer, ...]
-    combine: Literal["sum", "concatenate"] = eqx.field(static=True, default="sum")
+    combine: Literal["sum", "product", "concatenate"] = eqx.field(static=True, default="sum")
 
-    def __init__(self, *layers: Layer, combine: Literal["sum", "concatenate"] = "sum"):
+    def __init__(self, *layers: Layer, combine: Literal["sum", "product", "concatenate"] = "sum"):
         check_layers("nn.Parallel", layers)
-        if combine not in ("sum", "concatenate"):
-            raise ValueError(f"nn.Parallel: combine must be 'sum' or 'concatenate'; got {combine!r}.")
+        if combine not in ("sum", "product", "concatenate"):
+            raise ValueError(f"nn.Parallel: combine must be 'sum', 'product' or 'concatenate'; got {combine!r}.")
         self.layers = layers
         self.combine = combine
 
@@ -175,9 +175,11 @@ class Parallel(Layer):
         stale = [layer for layer, end in zip(self.layers, ends, strict=True) if not end.is_fresh]
         if len(stale) > 1:
             raise ValueError(
-                f"a sum needs branches that are uncorrelated, so all but one must end in random weights "
+                f"a {self.combine} needs branches that are uncorrelated, so all but one must end in random weights "
                 f"(nn.Dense, nn.Conv or nn.SelfAttention), but these do not: {', '.join(map(repr, stale))}"
             )
+        if self.combine == "product":
+            return first.replace(is_gaussian=False, is_fresh=False)
         return first.replace(
             is_gaussian=all(end.is_gaussian for end in ends),
             is_fresh=all(layer.signal(signal.replace()).is_fresh for layer in self.layers),
@@ -229,7 +231,9 @@ class Parallel(Layer):
                 self.layers, parameters, split_optional(key, len(self.layers)), strict=True
             )
         ]
-        return jnp.concatenate(ends, axis=-1) if self.combine == "concatenate" else sum(ends[1:], ends[0])
+        if self.combine == "concatenate":
+            return jnp.concatenate(ends, axis=-1)
+        return functools.reduce(jnp.multiply if self.combine == "product" else jnp.add, ends)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -240,10 +244,18 @@ def _enter(k: Covariance | Inputs, all_pairs: bool) -> Covariance:
 
 @functools.partial(jax.jit, static_argnums=1)
 def _join(ends: list[Covariance], combine: str) -> Covariance:
+    if combine == "product":
+        return functools.reduce(_multiply, ends)
     factor = 1 / len(ends) if combine == "concatenate" else 1.0
     if any(end.apart is None for end in ends):
         ends = [end.with_values(end.nngp, end.ntk) for end in ends]
     return jax.tree.map(lambda *values: factor * sum(values[1:], values[0]), *ends)
+
+
+def _multiply(one: Covariance, other: Covariance) -> Covariance:
+    """Second moments of a product of independent features; its derivative is that of one factor or of the other."""
+    ntk = None if one.ntk is None else one.ntk * other.nngp + one.nngp * other.ntk
+    return one.with_values(one.nngp * other.nngp, ntk)
 
 
 @savable("nn.Identity")

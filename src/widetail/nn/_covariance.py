@@ -31,7 +31,7 @@ class Covariance:
     Attributes:
         nngp: $E[h_p(x)\, h_q(x')]$, one entry of the features at positions $p$ and $q$.
         ntk: the tangent kernel of everything below, or None when it was not asked for.
-        rank: how many axes a position has: 0 for vectors, 1 for sequences, 2 for images.
+        rank: how many axes a position has: 0 for vectors, 1 for sequences, 2 for images, 3 for volumes.
         all_pairs: the form of the positions.
         apart: $(k_{11} + k_{22} - 2 k_{12},\, k_{11} + k_{22} + 2 k_{12})$, the squared distances of one input to the
             other and to its opposite, where a layer above wants them with more digits than are left of them in the
@@ -72,6 +72,17 @@ class Covariance:
         """All pairs of positions, with the values of `equal` where the two are the same."""
         ntk = None if self.ntk is None else _set_diagonal(self.ntk, equal.ntk, self.rank)
         return self.with_values(_set_diagonal(self.nngp, equal.nngp, self.rank), ntk)
+
+    def with_independent_positions(self) -> "Covariance":
+        """All pairs of positions from those of equal ones: different positions have nothing in common."""
+        if self.all_pairs or not self.rank:
+            return self
+
+        def spread(v):
+            space, pairs = v.shape[: self.rank], v.shape[self.rank :]
+            return _set_diagonal(jnp.zeros((*space, *space, *pairs), v.dtype), v, self.rank)
+
+        return Covariance(spread(self.nngp), None if self.ntk is None else spread(self.ntk), self.rank, True)
 
     def align(
         self, first: Float[Array, "..."], second: Float[Array, "..."]
@@ -155,8 +166,8 @@ def _products(k: Inputs) -> Float[Array, "..."]:
         # a product of a few channels at every position: far too small for a matrix product each
         terms = [rows1[..., :, None, c] * rows2[..., None, :, c] for c in range(x1.shape[-1])]
         return sum(terms[1:], terms[0])
-    space = "ab"[:rank]
-    other = "cd"[:rank] if k.all_pairs else space
+    space = "abc"[:rank]
+    other = "deg"[:rank] if k.all_pairs else space
     both = space + other if k.all_pairs else space
     sides = (f"{space}nf,{other}nf", "n") if k.x2 is None else (f"{space}nf,{other}mf", "nm")
     return jnp.einsum(f"{sides[0]}->{both}{sides[1]}", rows1, rows2)

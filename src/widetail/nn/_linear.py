@@ -80,11 +80,11 @@ class Dense(LinearLeaf):
 
     def init(self, key, signal, parametrisation):
         features, width = signal.sizes
-        return _draw_affine(key, (features,), self, width, parametrisation)
+        return draw_affine(key, (features,), self, width, parametrisation)
 
     def apply(self, parameters, x, parametrisation, key):
         weight = scaled_weight(parameters["weight"], self.weight_var, x.shape[-1], parametrisation)
-        return _add_bias(x @ weight.astype(x.dtype), parameters, self, parametrisation)
+        return add_bias(x @ weight.astype(x.dtype), parameters, self, parametrisation)
 
 
 @savable("nn.Conv")
@@ -137,9 +137,9 @@ class Conv(Layer):
 
     def _propagate_fn(self):
         # Two compiled functions: fused into one, every read of the sum would ask whether it is in the padding.
-        pad = functools.partial(_pad, self.window, self.strides, self.padding)
-        average = functools.partial(_average, self.window, self.strides, self.weight_var, self.bias_var)
-        return lambda k: average(pad(k))
+        padded = functools.partial(pad, self.window, self.strides, self.padding)
+        average = functools.partial(window_average, self.window, self.strides, self.weight_var, self.bias_var)
+        return lambda k: average(padded(k))
 
     def propagate_rows_fn(self, all_pairs):
         propagate = self._propagate_fn()
@@ -152,7 +152,7 @@ class Conv(Layer):
     def init(self, key, signal, parametrisation):
         features, width = signal.sizes
         windows = per_axis(self.window, len(signal.space))
-        return _draw_affine(key, (*windows, features), self, width, parametrisation)
+        return draw_affine(key, (*windows, features), self, width, parametrisation)
 
     def apply(self, parameters, x, parametrisation, key):
         rank = x.ndim - 2
@@ -161,7 +161,7 @@ class Conv(Layer):
         if self.padding == "CIRCULAR":
             for axis in range(rank):
                 x = pad_window(x, (axis + 1,), windows[axis], strides[axis], "CIRCULAR")
-        letters = "HW"[:rank]
+        letters = "HWD"[:rank]
         y = jax.lax.conv_general_dilated(
             x,
             weight.astype(x.dtype),
@@ -169,11 +169,12 @@ class Conv(Layer):
             "SAME" if self.padding == "SAME" else "VALID",
             dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
         )
-        return _add_bias(y, parameters, self, parametrisation)
+        return add_bias(y, parameters, self, parametrisation)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _pad(window, strides, padding, k: Covariance | Inputs) -> Covariance:
+def pad(window, strides, padding, k: Covariance | Inputs) -> Covariance:
+    """The covariance with the zeros or repeated positions around it that a window needs."""
     k = resolve(k)
     if k.all_pairs and padding == "SAME":  # an input's distance to the zeros beyond an edge is not zero
         k = k.with_values(k.nngp, k.ntk)
@@ -183,7 +184,8 @@ def _pad(window, strides, padding, k: Covariance | Inputs) -> Covariance:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _average(window, strides, weight_var, bias_var, k: Covariance) -> Covariance:
+def window_average(window, strides, weight_var, bias_var, k: Covariance) -> Covariance:
+    """The mean over a window that moves both positions together, and the affine map of random weights."""
     windows = per_axis(window, k.rank)
     for axes, size, stride in zip(k.space_axes(), windows, per_axis(strides, k.rank), strict=True):
         k = k.map_all(lambda v, axes=axes, size=size, stride=stride: window_sum(v, axes, size, stride))
@@ -211,7 +213,7 @@ def affine(k: Covariance, weight_var: Any, bias_var: Any) -> Covariance:
     return k.with_values(nngp, None if k.ntk is None else weight_var * k.ntk + nngp, apart)
 
 
-def _draw_affine(key, into: tuple[int, ...], layer: Dense | Conv, width: int, parametrisation) -> dict[str, Array]:
+def draw_affine(key, into: tuple[int, ...], layer: Any, width: int, parametrisation) -> dict[str, Array]:
     """Weights of shape (*into, width), and biases unless their variance is zero."""
     weight_key, bias_key = jax.random.split(key)
     parameters = {"weight": draw_weight(weight_key, (*into, width), layer.weight_var, math.prod(into), parametrisation)}
@@ -220,7 +222,8 @@ def _draw_affine(key, into: tuple[int, ...], layer: Dense | Conv, width: int, pa
     return parameters
 
 
-def _add_bias(y, parameters: dict[str, Array], layer: Dense | Conv, parametrisation):
+def add_bias(y, parameters: dict[str, Array], layer: Any, parametrisation):
+    """The output with its biases, where the layer has some."""
     if "bias" not in parameters:
         return y
     return y + scaled_weight(parameters["bias"], layer.bias_var, 1, parametrisation).astype(y.dtype)

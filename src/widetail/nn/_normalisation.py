@@ -1,5 +1,7 @@
 """Layer normalisation and dropout."""
 
+from typing import Literal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,12 +15,25 @@ from widetail.nn._signal import Signal
 
 @savable("nn.LayerNorm")
 class LayerNorm(Leaf):
-    r"""Subtract the mean of the features at each position and divide by their standard deviation.
+    r"""Subtract the mean of the features and divide by their standard deviation, at each position or over several.
 
     In the limit mean and variance are numbers: 0 and $k_{pp}$, so a covariance becomes a correlation.
+
+    Args:
+        over: axes of positions, counted from 0, whose features share one mean and one variance (in the limit the
+            mean of $k_{pp}$ over them); "all" for every axis. By default each position has its own.
     """
 
+    over: tuple[int, ...] | Literal["all"] = eqx.field(static=True, default=())
     is_elementwise = True
+
+    def __check_init__(self):
+        is_tuple = isinstance(self.over, tuple) and all(isinstance(a, int) and a >= 0 for a in self.over)
+        if self.over != "all" and not is_tuple:
+            raise ValueError(f"nn.LayerNorm: over must be a tuple of axes from 0 on, or 'all'; got {self.over!r}.")
+
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        return tuple(range(rank)) if self.over == "all" else self.over
 
     def signal(self, signal: Signal) -> Signal:
         if not signal.is_gaussian:
@@ -26,10 +41,14 @@ class LayerNorm(Leaf):
                 f"nn.LayerNorm must act on the output of nn.Dense or nn.Conv; here it acts on {signal.source}, where "
                 f"the mean of the features does not vanish in the limit and is not tracked"
             )
+        if any(axis >= len(signal.space) for axis in self._axes(len(signal.space))):
+            raise ValueError(f"nn.LayerNorm has over={self.over}, but it receives positions {signal.space}")
         return signal.replace()
 
     def limit_rows(self, k):
-        inverse = norm_and_inverse(k.equal_positions().nngp)[1]
+        variance = k.equal_positions().nngp
+        shared = jnp.mean(variance, axis=self._axes(k.rank), keepdims=True)
+        inverse = jnp.broadcast_to(norm_and_inverse(shared)[1], variance.shape)
         return self.limit_cross(k, inverse, inverse), inverse
 
     def limit_cross(self, k, statistics1, statistics2):
@@ -40,8 +59,9 @@ class LayerNorm(Leaf):
         return {}
 
     def apply(self, parameters, x, parametrisation, key):
-        centred = x - jnp.mean(x, axis=-1, keepdims=True)
-        variance = jnp.mean(centred**2, axis=-1, keepdims=True)
+        axes = (*(axis + 1 for axis in self._axes(x.ndim - 2)), -1)
+        centred = x - jnp.mean(x, axis=axes, keepdims=True)
+        variance = jnp.mean(centred**2, axis=axes, keepdims=True)
         return centred * norm_and_inverse(variance)[1]
 
 

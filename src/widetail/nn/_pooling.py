@@ -5,6 +5,7 @@ import dataclasses
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from widetail.files import savable
@@ -89,27 +90,44 @@ class SumPool(_Pool):
         return 1.0
 
 
-@savable("nn.GlobalAvgPool")
-class GlobalAvgPool(LinearLeaf):
-    """The mean over all positions: one vector per input."""
+class _GlobalPool(LinearLeaf):
+    @abc.abstractmethod
+    def _pool(self, x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+        """Join the positions in these axes."""
 
     def needs_all_pairs(self, wanted: bool) -> bool:
         return True
 
     def signal(self, signal: Signal) -> Signal:
         if not signal.space:
-            raise ValueError("nn.GlobalAvgPool expects sequences or images, but it receives vectors")
+            raise ValueError(f"nn.{type(self).__name__} expects sequences or images, but it receives vectors")
         return signal.replace(space=())
 
     def limit(self, k: Covariance) -> Covariance:
-        pooled = k.map(lambda v: jnp.mean(v, axis=tuple(range(2 * k.rank))))
+        pooled = k.map(lambda v: self._pool(v, tuple(range(2 * k.rank))))
         return Covariance(pooled.nngp, pooled.ntk, 0, False)
 
     def init(self, key, signal, parametrisation):
         return {}
 
     def apply(self, parameters, x, parametrisation, key):
-        return jnp.mean(x, axis=tuple(range(1, x.ndim - 1)))
+        return self._pool(x, tuple(range(1, x.ndim - 1)))
+
+
+@savable("nn.GlobalAvgPool")
+class GlobalAvgPool(_GlobalPool):
+    """The mean over all positions: one vector per input."""
+
+    def _pool(self, x, axes):
+        return jnp.mean(x, axis=axes)
+
+
+@savable("nn.GlobalSumPool")
+class GlobalSumPool(_GlobalPool):
+    """The sum over all positions: one vector per input."""
+
+    def _pool(self, x, axes):
+        return jnp.sum(x, axis=axes)
 
 
 @savable("nn.Flatten")

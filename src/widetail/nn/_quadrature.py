@@ -159,6 +159,10 @@ class Sigmoid(HermiteActivation):
         return jax.nn.sigmoid(x)
 
 
+# Beyond this rounding spoils what more polynomials gain; and a file must not ask for all of the memory.
+_LARGEST_ORDER = 4096
+
+
 def _check_order(order: Any) -> None:
-    if not isinstance(order, int) or order < 2 or order % 2:
-        raise ValueError(f"order must be an even integer, at least 2; got {order!r}.")
+    if not isinstance(order, int) or not 2 <= order <= _LARGEST_ORDER or order % 2:
+        raise ValueError(f"order must be an even integer, at least 2 and at most {_LARGEST_ORDER}; got {order!r}.")

@@ -16,11 +16,11 @@ from widetail.nn._activation import Activation
 
 
 class _PiecewiseLinear(Activation):
-    r"""Slope $s$ below zero and 1 above.
+    r"""Slope $s$ below zero and $t$ above.
 
     With correlation $c$ and the arc-cosine kernels $\kappa_0, \kappa_1$ the dual is
-    $\sqrt{k_{11} k_{22}}\, [\tfrac12 (1 - s)^2 \kappa_1(c) + s\, c]$ and the dual of the derivative
-    $\tfrac12 (1 - s)^2 \kappa_0(c) + s$.
+    $\sqrt{k_{11} k_{22}}\, [\tfrac12 (t - s)^2 \kappa_1(c) + s\, t\, c]$ and the dual of the derivative
+    $\tfrac12 (t - s)^2 \kappa_0(c) + s\, t$.
     """
 
     is_homogeneous = True
@@ -30,27 +30,35 @@ class _PiecewiseLinear(Activation):
     def _below(self) -> float:
         """The slope below zero."""
 
+    @property
+    def _above(self) -> float:
+        """The slope above zero."""
+        return 1.0
+
     def function(self, x):
-        return jnp.where(x > 0, x, self._below * x)
+        return jnp.where(x > 0, self._above * x, self._below * x)
 
     def statistics(self, variance):
         return norm_and_inverse(variance)
 
     def _weight(self) -> float:
-        return 0.5 * (1 - self._below) ** 2
+        return 0.5 * (self._above - self._below) ** 2
+
+    def _linear(self) -> float:
+        return self._below * self._above
 
     def dual(self, k12, first, second):
         (norm1, inverse1), (norm2, inverse2) = first, second
         value = self._weight() * (norm1 * norm2) * arc.ramp(k12 * (inverse1 * inverse2))
-        return value + self._below * k12 if self._below else value
+        return value + self._linear() * k12 if self._linear() else value
 
     def dual_and_slope(self, k12, first, second):
         (_, inverse1), (_, inverse2) = first, second
-        slope = self._weight() * arc.half_space(k12 * (inverse1 * inverse2)) + self._below
+        slope = self._weight() * arc.half_space(k12 * (inverse1 * inverse2)) + self._linear()
         return self.dual(k12, first, second), slope
 
     def at_equal(self, variance):
-        second_moment = 0.5 * (1 + self._below**2)
+        second_moment = 0.5 * (self._above**2 + self._below**2)
         return second_moment * variance, jnp.full_like(variance, second_moment)
 
 
@@ -84,6 +92,31 @@ class LeakyRelu(_PiecewiseLinear):
     @property
     def _below(self) -> float:
         return self.negative_slope
+
+
+@savable("nn.ABRelu")
+class ABRelu(_PiecewiseLinear):
+    r"""`below` times $x$ below zero, `above` times $x$ above.
+
+    Args:
+        below: the slope on the negative side.
+        above: the slope on the positive side.
+    """
+
+    below: float = eqx.field(static=True, converter=_as_static)
+    above: float = eqx.field(static=True, converter=_as_static)
+
+    def __check_init__(self):
+        check_number("below", self.below)
+        check_number("above", self.above)
+
+    @property
+    def _below(self) -> float:
+        return self.below
+
+    @property
+    def _above(self) -> float:
+        return self.above
 
 
 @savable("nn.Abs")

@@ -64,7 +64,7 @@ class Signal:
     @property
     def kind(self) -> str:
         """What the data is called in messages."""
-        names = {0: "vectors", 1: "sequences", 2: "images"}
+        names = {0: "vectors", 1: "sequences", 2: "images", 3: "volumes"}
         return names.get(len(self.space), f"arrays with {len(self.space)} axes of positions")
 
     def weighted(self, space: tuple[int, ...] | None = None) -> "Signal":
