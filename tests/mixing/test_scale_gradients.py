@@ -13,7 +13,14 @@ def central_difference(function, x, step):
     return (function(x + step) - function(x - step)) / (2 * step)
 
 
-@pytest.mark.parametrize("name", ["inverse gamma", "Burr XII", "log-normal", "gamma", "half-Cauchy", "beta prime"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inverse gamma",
+        "Burr XII",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("log-normal", "gamma", "half-Cauchy", "beta prime")),
+    ],
+)
 def test_in_the_parameters_of_the_prior_and_the_data(name):
     prior, _ = OWN_FAMILIES[name]
     leaves, structure = jax.tree.flatten(prior)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.optimize
+import scipy.special
 import scipy.stats as st
 
 import widetail as wt
@@ -26,7 +27,8 @@ class Mixture:
         return max(min(lower), 0.0), max(upper)
 
     def logpdf(self, x):
-        return np.log(self._sum("pdf", x))
+        logs = [np.log(w) + part.logpdf(x) for w, part in zip(self.weights, self.parts, strict=True)]
+        return np.logaddexp.reduce(logs)
 
     def cdf(self, x):
         return self._sum("cdf", x)
@@ -54,23 +56,22 @@ def random_part(rng):
 
 def log_evidence(prior, count, quad):
     """By scipy, in the logarithm of the variance, component by component between their quantiles."""
-    total = 0.0
-    for weight, part in zip(prior.weights, prior.parts, strict=True):
+    terms = []
+    abscissas, weights = np.polynomial.legendre.leggauss(100)
+    for share, part in zip(prior.weights, prior.parts, strict=True):
         edges = part.ppf([0.0, 1e-14, 1e-6, 0.05, 0.5, 0.95, 1 - 1e-6, 1 - 1e-14, 1.0])
-        peak = quad / count
-        places = np.concatenate([edges, peak * np.exp(np.linspace(-3.0, 3.0, 13))])
-        places = np.unique(np.clip(places, max(edges[0], 1e-12), min(edges[-1], 1e8)))
-        for start, stop in zip(np.log(places[:-1]), np.log(places[1:]), strict=True):
-            total += (
-                weight
-                * scipy.integrate.fixed_quad(
-                    lambda t, part=part: part.pdf(np.exp(t)) * np.exp(t + log_likelihood(t, count, quad)),
-                    start,
-                    stop,
-                    n=100,
-                )[0]
-            )
-    return np.log(total)
+        # far below its bulk a component can still be where the data are
+        ends = np.log(np.clip(edges[[1, -2]], 1e-12, 1e8))
+        width = np.diff(ends)[0]
+        far = np.concatenate([ends[0] - width * np.arange(0.5, 6.0, 0.5), ends[1] + width * np.arange(0.5, 6.0, 0.5)])
+        peak = np.log(quad / count)
+        places = np.concatenate([np.log(np.maximum(edges, 1e-300)), far, peak + np.linspace(-3.0, 3.0, 13)])
+        places = np.unique(np.clip(places, *np.log(np.clip(part.support(), 1e-12, 1e8))))
+        half = 0.5 * np.diff(places)[:, None]
+        t = places[:-1, None] + half * (1 + abscissas)
+        with np.errstate(divide="ignore"):
+            terms.append(np.log(share * half * weights) + part.logpdf(np.exp(t)) + t + log_likelihood(t, count, quad))
+    return scipy.special.logsumexp(np.concatenate(terms))
 
 
 def log_likelihood(t, count, quad):
@@ -90,13 +91,13 @@ def check_random_prior(seed):
     assert float(posterior.diagnostics.error) < 1e-5, seed
 
 
-@pytest.mark.parametrize("seed", [*range(6), 105])  # the last has a narrow mode that the data are far from
+# The last three: a narrow mode that the data are far from, one on the slope of a wide one, and data of e^-1120.
+@pytest.mark.parametrize("seed", [*range(3), 105, 235, 290])
 def test_random_mixtures(seed):
     check_random_prior(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="4 of 200: seeds 153 and 162 say so by their mass error, 235 and 290 do not")
 def test_many_random_mixtures():
     for seed in range(100, 300):
         check_random_prior(seed)

@@ -17,7 +17,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", ["uniform", "half-Cauchy", pytest.param("inverse gamma", marks=pytest.mark.slow)])
 def test_numpyro(name):
     dist, law = PAIRS[name]
     prior = wrap(dist)

@@ -171,9 +171,8 @@ def integrate(
         bounds: the ends of the support, if it has any.
         cuts: where the density, or the rougher of its factors, has jumps and valleys, and its modes between them.
     """
-    starts = [_hull(near, peak) for peak in cuts.peaks] or [near]
-    parts = zip(starts, _between(cuts.points, bounds), strict=True)
-    pieces = [Piece(place(log_density, start, part), part) for start, part in parts]
+    parts = zip(cuts.peaks or [None], _between(cuts.points, bounds), strict=True)
+    pieces = [Piece(place(log_density, near, part, peak), part) for peak, part in parts]
     parts = [piece.terms(log_density, nodes) for piece in pieces]
     xp = namespace(parts[0][0])
     points, log_terms = (xp.concatenate(part) for part in zip(*parts, strict=True))
@@ -183,20 +182,19 @@ def integrate(
     total = sum(xp.sum(part, axis=0) for part in terms)
     coarse_total = 2 * sum(xp.sum(part[::2], axis=0) for part in terms)
     whole = Integral(None, points, log_terms, None, tuple(pieces))
+    # a piece far below the others may have no end that can be resolved, and needs none
     proper = functools.reduce(
-        lambda one, other: one & other, [piece.placement.proper | piece.placement.empty for piece in pieces]
+        lambda one, other: one & other,
+        [
+            piece.placement.proper | piece.placement.empty | (xp.max(part, axis=0) == 0)
+            for piece, part in zip(pieces, terms, strict=True)
+        ],
     )
     is_value = proper & ~whole.empty
     gap = xp.where(is_value, xp.abs(xp.log(coarse_total / total)), 0.0)
     log_value = highest + xp.log(total)
     log_value = xp.where(is_value, log_value, xp.where(whole.empty, -xp.inf, xp.inf))
     return whole._replace(log_value=log_value, coarse_gap=gap)
-
-
-def _hull(near: tuple[Batch, Batch], peak: float) -> tuple[Batch, Batch]:
-    """With a narrow mode among the points that a search begins from: it would not be met by chance."""
-    xp = namespace(near)
-    return xp.minimum(near[0], peak), xp.maximum(near[1], peak)
 
 
 def _between(cuts: tuple[float, ...], bounds: Bounds) -> list[Bounds]:
@@ -257,8 +255,12 @@ def place(
     log_density: LogDensity,
     near: tuple[Batch, Batch],
     bounds: Bounds = UNBOUNDED,
+    known: float | None = None,
 ) -> Placement:
-    """Find the mode and the extent of a density; see `integrate`."""
+    """Find the mode and the extent of a density; see `integrate`.
+
+    A `known` mode of a factor of the density is a point of the search: a narrow one would not be met by chance.
+    """
     xp = namespace(near[0])
     on_line = _on_line(log_density, bounds)
 
@@ -267,7 +269,11 @@ def place(
         return xp.where(xp.isnan(values), -xp.inf, values)
 
     first, last = (_without_gradient(bounds.to_line(xp.asarray(point, float))) for point in near)
-    centre, peak, inside = _find_mode(frozen, first, last)
+    middle = 0.5 * (first + last)
+    if known is not None:
+        middle = _without_gradient(bounds.to_line(xp.asarray(known, float)))
+        first, last = xp.minimum(first, middle), xp.maximum(middle, last)
+    centre, peak, inside = _find_mode(frozen, first, middle, last)
     reach, ends = _reach(frozen, centre, peak)
     (near_left, near_right), (far_left, far_right) = reach
     stretch = xp.minimum(near_left, near_right)
@@ -283,37 +289,43 @@ def place(
     )
 
 
-def _find_mode(log_density: LogDensity, first: Any, last: Any) -> tuple[Any, Any, Any]:
+def _find_mode(log_density: LogDensity, first: Any, middle: Any, last: Any) -> tuple[Any, Any, Any]:
     """The highest point seen, its value, and whether it is not at the edge of what was searched."""
     xp = namespace(first)
-    first, last = xp.broadcast_arrays(first, last)
+    first, middle, last = xp.broadcast_arrays(first, middle, last)
     column = (-1,) + (1,) * first.ndim
     steps = xp.asarray(_SCAN, float).reshape(column)
-    between = xp.linspace(0.0, 1.0, 17).reshape(column)
-    points = xp.concatenate([first - steps[::-1], first + (last - first) * between, last + steps])
+    points = xp.concatenate([first - steps[::-1], _around(first, middle, last, 8), last + steps])
     values = log_density(points)
     points = xp.broadcast_to(points, values.shape)
     best = xp.argmax(values, axis=0)
     inside = (best > 0) & (best < points.shape[0] - 1) & xp.isfinite(xp.max(values, axis=0))
-    share = xp.linspace(0.0, 1.0, 11).reshape((-1,) + (1,) * best.ndim)
     low = _pick(points, xp.maximum(best - 1, 0))
     high = _pick(points, xp.minimum(best + 1, points.shape[0] - 1))
 
     def zoom(_, bracket):
-        low, high = bracket[:2]
-        points = low + (high - low) * share
+        low, high, middle, _ = bracket
+        # the best point is asked again: it may be the only one that is high
+        points = _around(low, middle, high, 5)
         values = log_density(points)
         best = xp.argmax(values, axis=0)
         at_best = _pick(points, best), _pick(values, best)
         return _pick(points, xp.maximum(best - 1, 0)), _pick(points, xp.minimum(best + 1, 10)), *at_best
 
-    bracket = (low, high, low, low)
+    bracket = (low, high, _pick(points, best), low)
     if is_traced(values):
         bracket = jax.lax.fori_loop(0, _ZOOMS, zoom, bracket)
     else:  # a density that JAX cannot trace
         for step in range(_ZOOMS):
             bracket = zoom(step, bracket)
     return bracket[2], bracket[3], inside
+
+
+def _around(first: Any, middle: Any, last: Any, steps: int) -> Any:
+    """Points in order, with as many steps on both sides of the middle one."""
+    xp = namespace(first)
+    share = (xp.arange(steps, dtype=float) / steps).reshape((-1,) + (1,) * first.ndim)
+    return xp.concatenate([first + (middle - first) * share, middle + (last - middle) * share, last[None]])
 
 
 def _reach(log_density: LogDensity, centre: Any, peak: Any) -> tuple[Any, Any]:
@@ -338,6 +350,8 @@ def _reach(log_density: LogDensity, centre: Any, peak: Any) -> tuple[Any, Any]:
     growth = xp.log(outer_fall) - xp.log(inner_fall)
     share = (xp.log(drops) - xp.log(inner_fall)) / xp.where(growth > 0, growth, 1.0)
     share = xp.where(xp.isfinite(growth) & (growth > 0), xp.clip(share, 0.0, 1.0), 1.0)
+    # Not so where a plateau ends in a cliff: the grid goes as far as the density was seen to have fallen.
+    share = xp.concatenate([share[:-1], xp.ones_like(share[-1:])])
     return xp.asarray(_DISTANCES, float)[outer - 1] * 2.0**share, fallen[-1]
 
 
