@@ -58,7 +58,11 @@ BAD = {
     ),
     "sequences into dense": (MLP, IMAGES[..., 0], r"x1 of shape \(n, 4, 4\).*receives sequences"),
     "vectors into conv": (CNN, X, r"x1 of shape \(n, 3\) does not fit.*nn\.Conv expects sequences.*receives vectors"),
-    "volumes": (CNN, np.ones((2, 3, 3, 3, 1)), r"x1 of shape \(n, 3, 3, 3, 1\).*at most two axes of positions"),
+    "four_axes": (
+        CNN,
+        np.ones((2, 3, 3, 3, 3, 1)),
+        r"x1 of shape \(n, 3, 3, 3, 3, 1\).*at most three axes of positions",
+    ),
     "images into rbf": (RBF(), IMAGES, r"x1 must hold vectors, shape \(n, d\), for RBF; got shape \(n, 4, 4, 1\)"),
     "rbf features": (RBF([1.0, 2.0]), X, "x1 has 3 features, but length_scale has 2 entries"),
 }

@@ -9,7 +9,19 @@ import pytest
 from sklearn.gaussian_process import kernels as reference
 
 from widetail import nn
-from widetail.kernels import RBF, Anova, KernelValues, Linear, Matern, PowerExponential, RationalQuadratic, Sum
+from widetail.kernels import (
+    RBF,
+    Anova,
+    KernelValues,
+    Linear,
+    Matern,
+    PowerExponential,
+    RationalQuadratic,
+    Scaled,
+    Sum,
+    from_config,
+    to_config,
+)
 
 LENGTHS, PARTS = np.array([0.5, 1.0, 2.0]), np.array([0.3, 2.0, 1.1])
 
@@ -43,6 +55,30 @@ def test_the_sum_of_networks_is_the_network_with_both_as_branches(x):
     theirs = nn.Parallel(*branches, combine="concatenate").kernel(x)  # a readout over both halves: their average
     np.testing.assert_allclose(ours.nngp, 2 * theirs.nngp, rtol=1e-12)
     np.testing.assert_allclose(ours.ntk, 2 * theirs.ntk, rtol=1e-12)
+
+
+def test_multiples(x):
+    kernel, net = RBF(0.7), nn.Sequential(nn.Dense(weight_var=1.3), nn.Erf())
+    np.testing.assert_allclose((2 * kernel).kernel(x).nngp, 2 * kernel.kernel(x).nngp, rtol=1e-15)
+    np.testing.assert_allclose((kernel * np.float64(0.3)).diagonal(x).nngp, 0.3, rtol=1e-15)
+    both, three = net.kernel(x), 3 * net
+    np.testing.assert_allclose(three.kernel(x).nngp, 3 * both.nngp, rtol=1e-15)
+    np.testing.assert_allclose(three.kernel(x).ntk, 3 * both.ntk, rtol=1e-15)
+    # the readout of a network that is not a mere kernel: a wider output by the root of 3
+    readout = nn.Sequential(*net.layers, nn.Dense(weight_var=3.0))
+    np.testing.assert_allclose(three.kernel(x).nngp, readout.kernel(x).nngp, rtol=1e-12)
+    assert from_config(to_config(three)) == three
+    for bad in (0, -1.0, np.inf, True):
+        with pytest.raises(ValueError, match="variance must be a positive number"):
+            bad * kernel
+    for bad in ("2", np.ones(3), None):
+        with pytest.raises(TypeError):
+            kernel * bad
+        with pytest.raises(TypeError):
+            bad * kernel
+    assert isinstance(np.float64(2) * kernel, Scaled)
+    with pytest.raises(ValueError, match="base must be a network or a kernel"):
+        Scaled(2.0, kernel)
 
 
 def test_a_sum_with_a_kernel_has_no_tangent_kernel(x):
@@ -107,6 +143,7 @@ KERNELS = {
     "power": PowerExponential(LENGTHS, power=np.array([1.2, 1.9, 2.0])),
     "rational quadratic": RationalQuadratic(LENGTHS, alpha=0.7),
     "linear": Linear(PARTS, bias_var=0.1),
+    "multiple": 0.6 * RBF(LENGTHS) + Matern(),
     "sum of a product": RBF(LENGTHS) * Linear(PARTS, bias_var=0.1) + Matern(),
     "network and kernel": nn.Sequential(nn.Dense(weight_var=PARTS), nn.Erf()) * Linear(),
 }

@@ -28,6 +28,7 @@ class Kernel(eqx.Module):
     """
 
     has_ntk: ClassVar[bool] = False
+    __array_ufunc__: ClassVar[None] = None  # a NumPy array times a kernel is an error, not an array of kernels
 
     @abc.abstractmethod
     def rows_fn(self, get: Get) -> RowsFn:
@@ -154,11 +155,18 @@ class Kernel(eqx.Module):
 
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: "Kernel") -> "Kernel":
-        """The kernel of the product of two independent functions, one of either kernel."""
-        from widetail.kernels._composite import Product
+    def __mul__(self, other: Any) -> "Kernel":
+        """The kernel of the product of two independent functions, one of either kernel; or a positive multiple."""
+        from widetail.kernels._composite import Product, Scaled
 
-        return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        is_number = isinstance(other, (int, float)) or (hasattr(other, "dtype") and jnp.ndim(other) == 0)
+        return Scaled(self, other) if is_number else NotImplemented
+
+    def __rmul__(self, other: Any) -> "Kernel":
+        """A positive multiple: the kernel of functions that are larger by its root."""
+        return self * other
 
 
 def to_config(kernel: Kernel) -> dict[str, Any]:

@@ -1,8 +1,12 @@
-"""Sums and products of kernels, of networks, and of both."""
+"""Sums, products and multiples of kernels, of networks, and of both."""
 
 import abc
 from typing import Any
 
+import equinox as eqx
+import jax.numpy as jnp
+
+from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
 from widetail.kernels._base import Kernel
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
@@ -15,10 +19,8 @@ class Composite(Kernel):
     second: Any
 
     def __check_init__(self):
-        for name in ("first", "second"):
-            part = getattr(self, name)
-            if not isinstance(part, Kernel):
-                raise ValueError(f"{name} must be a network or a kernel of widetail; got {part!r}.")
+        _check_kernel("first", self.first)
+        _check_kernel("second", self.second)
 
     @abc.abstractmethod
     def combine(self, first: Any, second: Any) -> Any:
@@ -109,3 +111,66 @@ class Product(Composite):
 
     def combine(self, first: Any, second: Any) -> Any:
         return first * second
+
+
+@savable("kernels.Scaled")
+class Scaled(Kernel):
+    r"""$c\,k$, the kernel of functions that are larger by $\sqrt{c}$; written `c * k`.
+
+    Of a network it is that of the network with its output multiplied by $\sqrt{c}$, so it multiplies the tangent kernel
+    too.
+
+    Args:
+        base: a network or a kernel.
+        variance: $c$, a positive number.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail.kernels import RBF, Linear
+        >>> (2 * RBF() + 0.5 * Linear()).kernel(np.array([[0.0], [1.0]])).nngp.round(4)
+        array([[2.    , 1.2131],
+               [1.2131, 2.5   ]])
+    """
+
+    base: Any
+    variance: Any = eqx.field(converter=as_parameter)
+
+    def __check_init__(self):
+        _check_kernel("base", self.base)
+        check_variance("variance", self.variance, positive=True)
+
+    @property
+    def has_ntk(self) -> bool:  # type: ignore[override]
+        """Whether the kernel has a tangent kernel."""
+        return self.base.has_ntk
+
+    def rows_fn(self, get: Get) -> RowsFn:
+        """Those of the kernel, kept beside their multiple."""
+        base = self.base.rows_fn(get)
+
+        def rows(x: Any) -> Rows:
+            side = base(x)
+            return Rows(x, side, self._multiple(side.diagonal))
+
+        return rows
+
+    def cross_fn(self, get: Get) -> CrossFn:
+        """The kernel on a tile, then the multiple."""
+        base = self.base.cross_fn(get)
+        return lambda rows1, rows2: self._multiple(base(rows1.statistics, rows2.statistics))
+
+    def _multiple(self, values: KernelValues) -> KernelValues:
+        return KernelValues(*(None if k is None else jnp.asarray(self.variance, k.dtype) * k for k in values))
+
+    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
+        """What the kernel can take."""
+        self.base.check_shape(name, input_shape)
+
+    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
+        """As many as the kernel."""
+        return self.base.numbers_per_pair(input_shape)
+
+
+def _check_kernel(name: str, part: Any) -> None:
+    if not isinstance(part, Kernel):
+        raise ValueError(f"{name} must be a network or a kernel of widetail; got {part!r}.")
