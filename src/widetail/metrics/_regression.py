@@ -8,6 +8,7 @@ and a `y` in original units.
 from typing import Any
 
 import numpy as np
+import scipy.special
 from jaxtyping import Float, Float64, Real
 
 from widetail.metrics._inputs import Array, answer, real_array
@@ -20,6 +21,14 @@ def nll(predictive: Any, y: Real[Array, "*points"]) -> float:
     shifts it: a target divided by s has an NLL smaller by log(s).
     """
     return float(-answer(predictive, "log_prob", real_array("y", y)).mean())
+
+
+def log_score(predictive: Any, y: Real[Array, "*points"]) -> float:
+    """Logarithmic score: the mean over points of `predictive.log_prob(y)`, minus `nll`; larger is better.
+
+    Natural logarithm (nats per point), density per unit of y, marginal for each point.
+    """
+    return -nll(predictive, y)
 
 
 def rmse(prediction: Any, y: Real[Array, "*points"]) -> float:
@@ -64,6 +73,81 @@ def crps_from_samples(samples: Float[Array, "samples *points"], y: Real[Array, "
     return float((np.abs(draws - target).mean(axis=0) - spread).mean())
 
 
+def crps_normal(
+    mean: Real[Array, "*points"], std: Real[Array, "*points"], y: Real[Array, "*points"]
+) -> Float64[np.ndarray, "*points"]:
+    """Continuous ranked probability score of normal distributions, one value per point, in the units of y.
+
+    For models that give a mean and a standard deviation; `crps` takes a predictive and returns the mean over points.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail import metrics
+        >>> metrics.crps_normal(np.zeros(1), np.ones(1), np.zeros(1)).round(4).tolist()  # (sqrt(2) - 1) / sqrt(pi)
+        [0.2337]
+    """
+    z, width = _standardised(mean, std, y, "std")
+    return width * (z * (2 * scipy.special.ndtr(z) - 1) + 2 * _normal_density(z) - 1 / np.sqrt(np.pi))
+
+
+def crps_student_t(
+    degrees: float | int, location: Real[Array, "*points"], scale: Real[Array, "*points"], y: Real[Array, "*points"]
+) -> Float64[np.ndarray, "*points"]:
+    """Continuous ranked probability score of Student-t distributions, one value per point, in the units of y.
+
+    `scale` is that of the distribution, smaller than its standard deviation. It needs more than one degree of freedom:
+    with fewer there is no mean, and no score.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail import metrics
+        >>> metrics.crps_student_t(4.0, np.zeros(1), np.ones(1), np.zeros(1)).round(4).tolist()
+        [0.2638]
+    """
+    if not degrees > 1:
+        raise ValueError(f"degrees must be larger than 1, or there is no mean and no score; got {degrees}.")
+    z, width = _standardised(location, scale, y, "scale")
+    log_beta = scipy.special.betaln
+    density = np.exp(-0.5 * (degrees + 1) * np.log1p(z**2 / degrees) - log_beta(0.5, 0.5 * degrees)) / np.sqrt(degrees)
+    # of E|X - X'| / 2, in closed form
+    spread = (
+        2 * np.sqrt(degrees) / (degrees - 1) * np.exp(log_beta(0.5, degrees - 0.5) - 2 * log_beta(0.5, 0.5 * degrees))
+    )
+    above = z * (2 * scipy.special.stdtr(degrees, z) - 1) + 2 * density * (degrees + z**2) / (degrees - 1)
+    return width * (above - spread)
+
+
+def crps_from_quantiles(
+    quantiles: Real[Array, "levels *points"], levels: Real[Array, " levels"], y: Real[Array, "*points"]
+) -> float:
+    """Continuous ranked probability score from quantiles of the predictive: mean over points, in the units of y.
+
+    The score is twice the integral over p of the pinball loss of the p-quantile. Here each level stands for those
+    closest to it; with `levels = (k + 1/2) / K` that is the midpoint rule, whose error falls like 1 / K.
+
+    Example:
+        >>> import numpy as np, scipy.stats
+        >>> from widetail import metrics
+        >>> levels = (np.arange(200) + 0.5) / 200
+        >>> quantiles = scipy.stats.norm.ppf(levels)[:, None]
+        >>> round(metrics.crps_from_quantiles(quantiles, levels, np.zeros(1)), 3)  # exactly 0.2337
+        0.234
+    """
+    values, p, target = real_array("quantiles", quantiles), real_array("levels", levels), real_array("y", y)
+    if p.ndim != 1 or values.shape != (len(p), *target.shape):
+        raise ValueError(
+            f"quantiles must have shape (levels, *y.shape), here {(p.size, *target.shape)}; got {values.shape} for "
+            f"levels of shape {p.shape}."
+        )
+    if not (np.all((p > 0) & (p < 1)) and np.all(np.diff(p) > 0)):
+        raise ValueError(f"levels must increase, strictly between 0 and 1; got {p}.")
+    edges = np.concatenate([[0.0], 0.5 * (p[1:] + p[:-1]), [1.0]])
+    column = p.reshape(-1, *[1] * target.ndim)
+    above = target - values
+    pinball = np.maximum(column * above, (column - 1) * above)
+    return float(2 * np.tensordot(np.diff(edges), pinball, axes=1).mean())
+
+
 def pit(predictive: Any, y: Real[Array, "*points"]) -> Float64[np.ndarray, "*points"]:
     """Probability integral transform: `predictive.pit(y)`, the predictive distribution function at each `y`.
 
@@ -95,6 +179,47 @@ def coverage_of_interval(
     _check_same_shape("lower", low, target)
     _check_same_shape("upper", high, target)
     return float(np.mean((low <= target) & (target <= high)))
+
+
+def interval_score(
+    lower: Float[Array, "*points"], upper: Float[Array, "*points"], y: Real[Array, "*points"], coverage: float | int
+) -> float:
+    """Interval score (Winkler score) of central intervals: mean over points, in the units of y; smaller is better.
+
+    The width of the interval, and for a y outside of it 2 / (1 - coverage) times its distance from the nearer end. The
+    best intervals under it are those of the true quantiles. Infinite where an interval is.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail import metrics
+        >>> y = np.array([0.5, 1.1])  # one inside, one a tenth above: 1 and 1 + 4 * 0.1
+        >>> round(metrics.interval_score(np.zeros(2), np.ones(2), y, coverage=0.5), 6)
+        1.2
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage}; 0.9 means the central 90 %.")
+    low, high, target = real_array("lower", lower), real_array("upper", upper), real_array("y", y)
+    _check_same_shape("lower", low, target)
+    _check_same_shape("upper", high, target)
+    if np.any(low > high):
+        raise ValueError(f"lower must not be above upper; it is at {np.sum(low > high)} of {low.size} points.")
+    outside = np.maximum(low - target, 0.0) + np.maximum(target - high, 0.0)
+    return float(np.mean(high - low + 2 / (1 - coverage) * outside))
+
+
+def _standardised(
+    location: Array, scale: Array, y: Array, name: str
+) -> tuple[Float64[np.ndarray, "*points"], Float64[np.ndarray, "*points"]]:
+    centre, width, target = real_array("location", location), real_array(name, scale), real_array("y", y)
+    _check_same_shape("location", centre, target)
+    _check_same_shape(name, width, target)
+    if not np.all(width > 0):
+        raise ValueError(f"{name} must be positive; the smallest is {width.min()}.")
+    return (target - centre) / width, width
+
+
+def _normal_density(z: np.ndarray) -> np.ndarray:
+    return np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
 
 
 def _check_same_shape(name: str, values: np.ndarray, y: np.ndarray) -> None:

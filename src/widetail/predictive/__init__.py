@@ -7,6 +7,7 @@ from widetail.predictive._from_scale import from_scale as from_scale
 from widetail.predictive._matrix import LazyMatrix as LazyMatrix
 from widetail.predictive._mixture import NormalMixture as NormalMixture
 from widetail.predictive._normal import Normal as Normal
+from widetail.predictive._own_scales import OwnScales as OwnScales
 from widetail.predictive._recalibrated import Recalibrated as Recalibrated
 from widetail.predictive._rescaled import Rescaled as Rescaled
 from widetail.predictive._scale_mixture import NormalScaleMixture as NormalScaleMixture

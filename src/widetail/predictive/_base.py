@@ -51,6 +51,14 @@ class Predictive(eqx.Module):
 
     @property
     @double_precision
+    def cov(self) -> Values:
+        """Covariances between the points, of shape (m, m), or (m, m, D) with those of every output; `inf` and `nan` as
+        in `var`. Needs the m x m matrix.
+        """
+        return self._cov()
+
+    @property
+    @double_precision
     def median(self) -> Values:
         """The value that is exceeded with probability one half."""
         return self._median()
@@ -119,6 +127,12 @@ class Predictive(eqx.Module):
 
     @abc.abstractmethod
     def _var(self) -> Values: ...
+
+    def _cov(self) -> Values:
+        raise NotImplementedError(
+            f"{type(self).__name__} has no covariance between points in closed form; take `var`, which is of each "
+            f"point by itself, or covariances of draws: np.cov(dist.sample(key, 1000), rowvar=False)."
+        )
 
     def _median(self) -> Values:
         return self._quantile(np.asarray(0.5))

@@ -91,6 +91,13 @@ class Elliptical(Predictive):
     def _var(self) -> Values:
         return namespace(self).broadcast_to(self._width() ** 2 * self._standard_var(), self.event_shape)
 
+    def _cov(self) -> Values:
+        xp = namespace(self)
+        matrix, factor = self.matrix.values(), self._standard_var()
+        if len(self.event_shape) == 2:
+            matrix, factor = matrix[..., None], xp.broadcast_to(factor, self.event_shape[1:])
+        return xp.where(xp.isfinite(factor), matrix * xp.where(xp.isfinite(factor), factor, 1.0), factor)
+
     def _standardise(self, y: Values) -> tuple[Values, Any]:
         """Values in units of their width, and which of them have one: the others are known exactly."""
         xp = namespace(self, y)

@@ -103,6 +103,19 @@ class NormalMixture(Predictive):
         var = (weights * (sd**2 + (loc - mean) ** 2)).sum(axis=0)
         return xp.where(self.tail_index > 1, var, xp.where(self.tail_index > 0.5, xp.inf, xp.nan))
 
+    def _cov(self) -> Values:
+        xp = namespace(self)
+        points, outputs = (*self.event_shape, 1)[:2]
+        weights = xp.exp(self.log_weights).reshape((-1, *(self.log_weights.shape[1:] or (1,))))
+        loc = self.loc.reshape((-1, points, outputs))
+        shift = loc - (weights[:, None] * loc).sum(axis=0)
+        total = xp.zeros((points, points, outputs))
+        for j, lazy in self._matrices():
+            matrix = xp.asarray(lazy.values()).reshape((-1, points, points))
+            total = total + weights[j] * (xp.moveaxis(matrix, 0, -1) + shift[j][:, None] * shift[j][None])
+        total = xp.where(self.tail_index > 1, total, xp.where(self.tail_index > 0.5, xp.inf, xp.nan))
+        return total.reshape((points, points, *self.event_shape[1:]))
+
     def _log_prob(self, y: Values) -> Values:
         return _log_prob(y, *self._tables())
 

@@ -20,8 +20,9 @@ class Recalibrated(Predictive):
 
     With the median $m$ and half the width $h$ of the central 68.3 % interval of a value under `base`, the value has
     location $m$, scale $c h$ and $\nu$ degrees of freedom here, where $c$ is `factor` and $\nu$ is `degrees`. Joint
-    draws are those of `base`, each value moved to the same quantile of its new marginal (its copula is kept). Inside
-    of JAX transformations the marginal methods alone are available.
+    draws are those of `base`, each value moved to the same quantile of its new marginal (its copula is kept); `cov` has
+    the correlations of `base`, which are nearly those of the draws. Inside of JAX transformations the marginal methods
+    alone are available.
 
     Args:
         base: the distribution whose marginals are replaced.
@@ -72,6 +73,13 @@ class Recalibrated(Predictive):
 
     def _var(self) -> Values:
         return self._unit**2 * self._law._var()
+
+    def _cov(self) -> Values:
+        """Correlations are those of `base`, of which the new marginals keep the order; variances are the new ones."""
+        matrix = self.base._cov()
+        points = range(self.event_shape[0])
+        width = namespace(self, matrix).sqrt(self._var() / matrix[points, points])
+        return width[:, None] * width[None] * matrix
 
     def _log_prob(self, y: Values) -> Values:
         return self._law._log_prob(self._standard(y)) - namespace(self, y).log(self._unit)

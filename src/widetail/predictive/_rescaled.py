@@ -60,6 +60,9 @@ class Rescaled(Predictive):
     def _var(self) -> Values:
         return self.factor**2 * self.base._var()
 
+    def _cov(self) -> Values:
+        return self.factor**2 * self.base._cov()
+
     def _log_prob(self, y: Values) -> Values:
         return self.base._log_prob((y - self.shift) / self.factor) - namespace(self, y).log(self.factor)
 

@@ -83,6 +83,12 @@ class Weighted(Predictive):
         mean = self._mean()
         return self._average([part._var() + (part._mean() - mean) ** 2 for part in self.parts])
 
+    def _cov(self) -> Values:
+        mean = self._mean()
+        shifts = [part._mean() - mean for part in self.parts]
+        pairs = zip(self.parts, shifts, strict=True)
+        return self._average([part._cov() + shift[:, None] * shift[None] for part, shift in pairs])
+
     def _log_prob(self, y: Values) -> Values:
         table, log_weights = self._table([part._log_prob(y) for part in self.parts])
         return logsumexp(table + log_weights)
