@@ -1,6 +1,8 @@
 """The public names of the package, each once; `widetail.__getattr__` looks here when one is first used."""
 
+from widetail import conformal as conformal
 from widetail import distributed as distributed
+from widetail import empirical as empirical
 from widetail import estimators as estimators
 from widetail import finite as finite
 from widetail import kernels as kernels
@@ -33,5 +35,6 @@ from widetail.priors import LogNormal as LogNormal
 from widetail.priors import PointMass as PointMass
 from widetail.priors import ScalePrior as ScalePrior
 from widetail.process import IndependentNoise as IndependentNoise
+from widetail.process import RowNoise as RowNoise
 from widetail.process import ScaledNoise as ScaledNoise
 from widetail.process import ScaleMixture as ScaleMixture

@@ -8,7 +8,7 @@ import widetail as wt
 from widetail import nn
 from widetail.learning import Parameters
 from widetail.learning._objective import evidence_and_gradient
-from widetail.process import RowNoise
+from widetail.process import RowFactors
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -26,7 +26,7 @@ def test_gradient_against_finite_differences(noise, prior, sharing):
     process = wt.ScaleMixture(net, prior, noise, scale_sharing=sharing)
     parameters = Parameters(process, ("kernel", "noise", "prior"))
     point, step = parameters.start() + 0.1, 1e-5
-    _, gradient = evidence_and_gradient(parameters, point, X, TWO, RowNoise.of(30, **ROWS))
+    _, gradient = evidence_and_gradient(parameters, point, X, TWO, RowFactors.of(30, **ROWS))
     for index in range(len(point)):
         ends = []
         for sign in (1, -1):

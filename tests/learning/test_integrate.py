@@ -56,6 +56,7 @@ def test_like_a_sum_over_a_grid(integrated):
     assert effective > 60
 
 
+@pytest.mark.slow
 def test_wider_than_the_optimum_far_from_the_data(integrated):
     best = integrated.best.posterior(X, Y)(NEW)
     together = integrated.posterior(X, Y)(NEW)

@@ -43,9 +43,9 @@ def test_a_minibatch_of_all_rows_is_the_full_step():
 @pytest.mark.parametrize(
     ("name", "likelihood"),
     [
-        ("point", sparse.Categorical(3)),
+        pytest.param("point", sparse.Categorical(3), marks=pytest.mark.slow),
         ("inverse gamma", sparse.Categorical(3)),
-        ("log-normal", sparse.Gaussian(0.1)),
+        pytest.param("log-normal", sparse.Gaussian(0.1), marks=pytest.mark.slow),
     ],
 )
 def test_minibatches_end_near_the_optimum(name, likelihood):
@@ -89,6 +89,7 @@ def test_minibatches_stop_early_and_go_on(tmp_path):
         train_minibatches(rows, few.likelihood, few.q, 50, epochs=4, checkpoint=tmp_path / "run", **options)
 
 
+@pytest.mark.slow
 def test_minibatches_in_single_precision_and_with_densities_that_are_not_concave():
     x = inputs(600)
     y = sine(x)

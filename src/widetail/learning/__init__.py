@@ -11,3 +11,4 @@ from widetail.learning._integrate import integrate_evidence as integrate_evidenc
 from widetail.learning._learn import Learned as Learned
 from widetail.learning._learn import learn as learn
 from widetail.learning._parameters import Parameters as Parameters
+from widetail.learning._row_fit import learn_row_law as learn_row_law

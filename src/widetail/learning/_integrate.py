@@ -20,7 +20,7 @@ from widetail.learning._hyperpriors import Hyperpriors
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters
 from widetail.predictive import Predictive, Weighted
-from widetail.process import Posterior, RowNoise, ScaleMixture, check_counts, check_noise_weights
+from widetail.process import Posterior, RowFactors, ScaleMixture, check_counts, check_noise_weights
 from widetail.progress import Progress, reporter
 
 DEGREES = 8.0  # of the t distribution that draws come from: wider than a normal one, so that weights stay bounded
@@ -134,7 +134,7 @@ def integrate_evidence(
         raise ValueError("candidates must hold at least one process.")
     x = x if hasattr(x, "dtype") else np.asarray(x)
     y = check_targets(x, y)
-    rows = RowNoise.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
+    rows = RowFactors.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
     report = reporter(progress, "candidates")
     found: dict[str, _Draws] = {}
     for done, (name, process) in enumerate(candidates.items()):
@@ -161,7 +161,7 @@ def integrate_evidence(
 class _Problem:
     """The log posterior density of the logarithms of one candidate's parameters."""
 
-    def __init__(self, process: ScaleMixture, x: Any, y: np.ndarray, rows: RowNoise, hyperpriors: Any):
+    def __init__(self, process: ScaleMixture, x: Any, y: np.ndarray, rows: RowFactors, hyperpriors: Any):
         self.parameters = Parameters(process, ("kernel", "noise"))
         self.prior = Hyperpriors(self.parameters, hyperpriors)
         self.x, self.y, self.rows = x, y, rows

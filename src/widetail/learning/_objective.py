@@ -8,13 +8,13 @@ import numpy as np
 from widetail.kernels import Kernel, KernelValues
 from widetail.learning._parameters import Parameters
 from widetail.mixing import scale_posterior
-from widetail.process import IndependentPosterior, RowNoise, ScaledPosterior, ScaleMixture
+from widetail.process import IndependentPosterior, RowFactors, ScaledPosterior, ScaleMixture
 
 ROWS_PER_BLOCK = 512
 
 
 def evidence_and_gradient(
-    parameters: Parameters, vector: np.ndarray, x: Any, y: np.ndarray, rows: RowNoise
+    parameters: Parameters, vector: np.ndarray, x: Any, y: np.ndarray, rows: RowFactors
 ) -> tuple[float, np.ndarray]:
     """Log evidence at the logs of the parameters, and its derivatives in them.
 
@@ -26,7 +26,10 @@ def evidence_and_gradient(
     if isinstance(posterior, ScaledPosterior):
         cotangent, noise = _scaled_cotangent(posterior)
     else:
-        assert isinstance(posterior, IndependentPosterior)
+        if not isinstance(posterior, IndependentPosterior):
+            raise ValueError(
+                f"noise={process.noise!r}: the evidence has no gradient here; learn with widetail.fit_evidence."
+            )
         cotangent, noise = _independent_cotangent(posterior)
     derivatives = _by_leaf(process, posterior, x, cotangent, noise, {slot.part for slot in parameters.slots})
     return posterior.log_evidence, parameters.gradient(vector, derivatives)

@@ -10,11 +10,16 @@ from widetail.process._base import check_new as check_new
 from widetail.process._cluster import register_cluster as register_cluster
 from widetail.process._draw import FunctionDraw as FunctionDraw
 from widetail.process._independent import IndependentPosterior as IndependentPosterior
+from widetail.process._influence import Influence as Influence
 from widetail.process._noise import IndependentNoise as IndependentNoise
+from widetail.process._noise import RowNoise as RowNoise
 from widetail.process._noise import ScaledNoise as ScaledNoise
 from widetail.process._options import Inference as Inference
 from widetail.process._process import ScaleMixture as ScaleMixture
-from widetail.process._rows import RowNoise as RowNoise
+from widetail.process._row_posterior import RowPosterior as RowPosterior
+from widetail.process._row_posterior import RowScales as RowScales
+from widetail.process._row_scales import RowLaw as RowLaw
+from widetail.process._rows import RowFactors as RowFactors
 from widetail.process._rows import check_counts as check_counts
 from widetail.process._rows import check_noise_weights as check_noise_weights
 from widetail.process._scaled import ScaledPosterior as ScaledPosterior

@@ -10,7 +10,8 @@ from widetail.kernels import Kernel
 from widetail.mixing import ScaleDiagnostics, ScalePosterior
 from widetail.predictive import Predictive
 from widetail.process._adapter import CallableKernel
-from widetail.process._rows import RowNoise
+from widetail.process._influence import Influence
+from widetail.process._rows import RowFactors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Posterior(abc.ABC):
     noise: float
     x: Any
     y: np.ndarray
-    rows: RowNoise
+    rows: RowFactors
     scale: ScalePosterior
     log_evidence: float
 
@@ -79,6 +80,16 @@ class Posterior(abc.ABC):
 
         Costs as much as the factorisation that the posterior holds.
         """
+
+    def influence(self, x_new: Any) -> Influence:
+        """Predictions of y at `x_new`, and what every observed row contributes to them; the readout scale stays.
+
+        Costs n^2 m, and the first time as much as the factorisation that the posterior holds.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no closed form for leaving rows out; relearn without them "
+            f"(widetail.conformal.CrossFits, or method='cv+')."
+        )
 
     @abc.abstractmethod
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive: ...

@@ -14,8 +14,9 @@ from widetail.predictive import Normal, NormalMixture, Predictive
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
 from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
+from widetail.process._influence import Influence
 from widetail.process._options import Inference
-from widetail.process._rows import RowNoise, check_counts, check_noise_weights
+from widetail.process._rows import RowFactors, check_counts, check_noise_weights
 
 # Nodes beyond which lies less than this may be as far apart as they like, the others as far as this; with ten times
 # the nodes, laws that are heavier still are as good as they can be made.
@@ -37,7 +38,7 @@ class IndependentPosterior(Posterior):
     inference: Inference
     x: Any
     y: np.ndarray
-    rows: RowNoise
+    rows: RowFactors
     eigenvalues: np.ndarray
     vectors: np.ndarray
     rotated: np.ndarray  # U^T S^{-1/2} Y, shape (n, outputs)
@@ -54,7 +55,7 @@ class IndependentPosterior(Posterior):
         inference: Inference,
         x: Any,
         y: np.ndarray,
-        rows: RowNoise,
+        rows: RowFactors,
     ) -> "IndependentPosterior":
         """Diagonalise the kernel and condition the scale on the targets."""
         matrix = as_double(kernel.kernel(x, get="nngp").nngp)
@@ -97,7 +98,7 @@ class IndependentPosterior(Posterior):
             raise ValueError(
                 f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
             )
-        rows = RowNoise.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
+        rows = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
         root = np.sqrt(self.noise * self.rows.factors)
         old = (self.vectors * self.eigenvalues) @ self.vectors.T * root[:, None] * root
         cross = as_double(self.kernel.kernel(self.x, x, get="nngp").nngp)
@@ -114,12 +115,33 @@ class IndependentPosterior(Posterior):
             matrix,
         )
 
-    def left_out(self) -> LeftOut:
-        # the location depends on the scale a little: taken at its posterior median
+    def _at_median_scale(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The location depends on the scale a little. With it at its posterior median and A the covariance of y:
+
+        The scale (1 or outputs, 1), eigenvectors (n, n) and eigenvalues (1 or outputs, n) of A^{-1} in units of the
+        noise, and A^{-1} y (n, outputs).
+        """
         scale = np.reshape(np.asarray(self.scale.quantile(0.5)), (-1, 1))
         vectors = self.vectors / np.sqrt(self.noise * self.rows.factors)[:, None]
-        shrunk = 1 / (scale * self.eigenvalues + 1)  # (1 or outputs, n)
+        shrunk = 1 / (scale * self.eigenvalues + 1)
         weights = np.einsum("in,dn,nd->id", vectors, np.broadcast_to(shrunk, self.rotated.T.shape), self.rotated)
+        return scale, vectors, shrunk, weights
+
+    def influence(self, x_new: Any) -> Influence:
+        x_new = check_new(self.kernel, self.x, x_new)
+        scale, vectors, shrunk, weights = self._at_median_scale()
+        cross = as_double(self.kernel.kernel(x_new, self.x, get="nngp").nngp)
+        gain = scale * shrunk  # (1 or outputs, n)
+        turned = cross @ vectors
+        reach = np.einsum("in,dn,mn->imd", vectors, gain, turned, optimize=True)
+        own = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64)
+        variance = np.maximum(own[:, None] - np.einsum("mn,dn->md", turned**2, gain), 0.0) * scale.T + self.noise
+        precision = np.einsum("in,dn->id", vectors**2, shrunk) + self.rows.other_precision(self.noise)[:, None]
+        location = scale.T * (cross @ weights)
+        return Influence(location, variance, weights, precision, reach)
+
+    def left_out(self) -> LeftOut:
+        _, vectors, shrunk, weights = self._at_median_scale()
         precision = np.einsum("in,dn->id", vectors**2, shrunk)
         residual, variance = self.rows.left_out(weights, precision, self.noise)
         scale = np.sqrt(np.broadcast_to(variance, weights.shape))

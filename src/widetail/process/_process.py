@@ -18,9 +18,10 @@ from widetail.process._adapter import CallableKernel, as_kernel
 from widetail.process._base import Posterior, as_double
 from widetail.process._cluster import condition_on_cluster
 from widetail.process._independent import IndependentPosterior
-from widetail.process._noise import IndependentNoise, Noise, ScaledNoise
+from widetail.process._noise import IndependentNoise, Noise, RowNoise, ScaledNoise
 from widetail.process._options import Inference, ScaleSharing
-from widetail.process._rows import RowNoise, check_counts, check_noise_weights
+from widetail.process._row_posterior import RowPosterior
+from widetail.process._rows import RowFactors, check_counts, check_noise_weights
 from widetail.process._scaled import ScaledPosterior
 from widetail.process._traced import traced_posterior
 from widetail.process._trained import Layers, Readout, TrainedLimit
@@ -34,13 +35,14 @@ class ScaleMixture(eqx.Module):
     mixture. Posteriors are exact and cost what a Gaussian process costs.
 
     A scale mixture learns how wide predictions should be; its location is that of the Gaussian process, so it is
-    not by itself robust to outliers in y.
+    not by itself robust to outliers in y: `noise=wt.RowNoise(...)` is.
 
     Args:
         kernel: a network of `widetail.nn`, a kernel of `widetail.kernels`, or any function `k(x1, x2)` that returns
             a matrix.
         prior: prior of the readout variance.
-        noise: `ScaledNoise` (inside the scale, conjugate) or `IndependentNoise` (outside of it).
+        noise: `ScaledNoise` (inside the scale, conjugate), `IndependentNoise` (outside of it), or `RowNoise` (inside,
+            with a scale for every row: robust to outliers).
         scale_sharing: "shared" (one readout variance for all outputs) or "per_output".
 
     Example:
@@ -77,8 +79,10 @@ class ScaleMixture(eqx.Module):
                 f"prior must be a prior of widetail, such as wt.InverseGamma(2.0, 2.0); got {prior!r}. "
                 f"Wrap a scipy or numpyro distribution with wt.ScalePrior.wrap."
             )
-        if not isinstance(self.noise, (ScaledNoise, IndependentNoise)):
-            raise ValueError(f"noise must be wt.ScaledNoise(...) or wt.IndependentNoise(...); got {noise!r}.")
+        if not isinstance(self.noise, (ScaledNoise, IndependentNoise, RowNoise)):
+            raise ValueError(
+                f"noise must be wt.ScaledNoise(...), wt.IndependentNoise(...) or wt.RowNoise(...); got {noise!r}."
+            )
         if scale_sharing not in get_args(ScaleSharing):
             raise ValueError(f"scale_sharing must be 'shared' or 'per_output'; got {scale_sharing!r}.")
 
@@ -135,12 +139,17 @@ class ScaleMixture(eqx.Module):
                 goes on where it stopped. A temporary folder of this machine by default.
             solver: with `client`, None for an exact factorisation, or `wt.distributed.ConjugateGradients(...)`.
         """
+        if isinstance(self.noise, RowNoise) and (client is not None or is_traced(self, x, y, noise_weights)):
+            raise ValueError(
+                "noise=wt.RowNoise(...): the scales of the rows are inferred on one machine, and not inside of jit, "
+                "grad or vmap; learn them first, and pass them to ScaledNoise as noise_weights=posterior.noise_weights."
+            )
         if is_traced(self, x, y, noise_weights):
             if not (method == "auto" and counts is None and client is None):
                 raise ValueError("inside of jit, grad and vmap a posterior takes noise_weights and no other option.")
             return cast(Posterior, traced_posterior(self, x, y, noise_weights))  # it predicts like one
         y = check_targets(x, y)
-        rows = RowNoise.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
+        rows = RowFactors.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
         inference = self._inference(method, nodes, draws=draws, key=key)
         if client is not None:
             return condition_on_cluster(
@@ -184,7 +193,15 @@ class ScaleMixture(eqx.Module):
         """
         return self.posterior(x, y, noise_weights=noise_weights).log_evidence
 
-    def condition(self, x: Any, y: np.ndarray, rows: RowNoise, inference: Inference | None = None) -> Posterior:
+    def condition(
+        self,
+        x: Any,
+        y: np.ndarray,
+        rows: RowFactors,
+        inference: Inference | None = None,
+        *,
+        misfit: np.ndarray | None = None,
+    ) -> Posterior:
         """What `posterior` does once its arguments are checked, for callers that ask many times with the same data.
 
         Args:
@@ -192,14 +209,18 @@ class ScaleMixture(eqx.Module):
             y: targets, as `check_targets` returns them.
             rows: noise factors and counts of the rows.
             inference: how the scale is inferred; as `posterior` does by default.
+            misfit: with `RowNoise`, where the search for the scales of the rows starts (`RowLaw.misfit` of an earlier
+                posterior); several starts by default.
         """
-        kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
         how = self._inference() if inference is None else inference
+        if isinstance(self.noise, RowNoise):
+            return RowPosterior.condition(self.kernel, self.prior_scale, self.noise, how, x, y, rows, misfit)
+        kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
         return kind.condition(self.kernel, self.prior_scale, float(self.noise.variance), how, x, y, rows)
 
     def _inference(self, method: Method = "auto", nodes: int = 64, **options: Any) -> Inference:
         # A predictive with a location per node takes the nodes as they are, out into its tails: they must be denser.
-        denser = 1 if isinstance(self.noise, ScaledNoise) else 2
+        denser = 2 if isinstance(self.noise, IndependentNoise) else 1
         return Inference(method, self.scale_sharing, {"nodes": denser * nodes, **options})
 
     def trained(

@@ -54,7 +54,7 @@ def warn_of_contradictions(x: Any, y: np.ndarray) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class RowNoise:
+class RowFactors:
     """The noise of every row, in units of the model's noise variance.
 
     A row that was observed c times with the same target says what one observation with a c-th of the noise says,
@@ -71,20 +71,20 @@ class RowNoise:
     counts: np.ndarray
 
     @classmethod
-    def of(cls, n: int, noise_weights: np.ndarray | None, counts: np.ndarray | None) -> "RowNoise":
+    def of(cls, n: int, noise_weights: np.ndarray | None, counts: np.ndarray | None) -> "RowFactors":
         """From checked weights and counts; None stands for ones."""
         single = np.ones(n) if noise_weights is None else noise_weights
         counts = np.ones(n) if counts is None else counts
         return cls(single / counts, single, counts)
 
-    def __getitem__(self, index: Any) -> "RowNoise":
+    def __getitem__(self, index: Any) -> "RowFactors":
         """Some of the rows."""
-        return RowNoise(self.factors[index], self.single[index], self.counts[index])
+        return RowFactors(self.factors[index], self.single[index], self.counts[index])
 
-    def and_then(self, other: "RowNoise") -> "RowNoise":
+    def and_then(self, other: "RowFactors") -> "RowFactors":
         """These rows and then those of `other`."""
         parts = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
-        return RowNoise(*(np.concatenate(pair) for pair in parts))
+        return RowFactors(*(np.concatenate(pair) for pair in parts))
 
     @property
     def observations(self) -> float:
@@ -110,6 +110,15 @@ class RowNoise:
         copies = (1 + again).reshape(rest.shape)
         gain = 1 / (rest + precision / copies)
         return weights * gain, copies * gain
+
+    def other_precision(self, noise: float) -> np.ndarray:
+        """What to add to the precision of every row so that one of its observations is left out, not all of them.
+
+        With c observations of noise variance s, removing one adds s / (c - 1) - s / c to the variance of the row: a
+        change of rank one, of which this is the inverse; 0 for a row that was observed once.
+        """
+        again = np.maximum(self.counts - 1, 0.0)
+        return np.divide(self.counts * again, noise * self.single, out=np.zeros_like(again), where=again > 0)
 
     def repeated_log_det(self, noise: float) -> float:
         """What repeated observations add to the log determinant of the covariance, per output."""

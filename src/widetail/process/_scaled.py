@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,8 +19,9 @@ from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
 from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
 from widetail.process._draw import FunctionDraw
+from widetail.process._influence import Influence
 from widetail.process._options import Inference
-from widetail.process._rows import RowNoise, check_counts, check_noise_weights, warn_of_contradictions
+from widetail.process._rows import RowFactors, check_counts, check_noise_weights, warn_of_contradictions
 
 # Of a kernel whose values are around one: as good as none.
 NEARLY_NO_NOISE = 1e-10
@@ -37,7 +39,7 @@ class ScaledPosterior(Posterior):
     inference: Inference
     x: Any
     y: np.ndarray
-    rows: RowNoise
+    rows: RowFactors
     factor: Any  # a CholeskyFactor, or what solves on a cluster in its place
     weights: np.ndarray  # A^{-1} Y, shape (n, outputs)
     likelihood: ScaledNoiseLikelihood
@@ -53,7 +55,7 @@ class ScaledPosterior(Posterior):
         inference: Inference,
         x: Any,
         y: np.ndarray,
-        rows: RowNoise,
+        rows: RowFactors,
     ) -> "ScaledPosterior":
         """Factor the covariance of the targets and condition the scale on them."""
         matrix = as_double(kernel.kernel(x, get="nngp").nngp)
@@ -86,7 +88,7 @@ class ScaledPosterior(Posterior):
             raise ValueError(
                 f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
             )
-        rows = RowNoise.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
+        rows = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
         add_to_diagonal(corner, self.noise * rows.factors)
         factor = self.factor.extend(as_double(self.kernel.kernel(self.x, x, get="nngp").nngp), corner)
         joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
@@ -144,10 +146,33 @@ class ScaledPosterior(Posterior):
         return like_targets(self._cross(x_new)[1], self.y)
 
     def left_out(self) -> LeftOut:
-        precision = self.factor.inverse_diagonal()[:, None]
-        residual, variance = self.rows.left_out(self.weights, precision, self.noise)
+        residual, variance = self.rows.left_out(self.weights, self._precision, self.noise)
         scale = np.sqrt(np.broadcast_to(variance / self.scale.mean_precision, self.weights.shape))
         return LeftOut(self.y - like_targets(residual, self.y), like_targets(scale, self.y))
+
+    @functools.cached_property
+    def _precision(self) -> np.ndarray:
+        """The diagonal of A^{-1}, shape (n, 1)."""
+        return self.factor.inverse_diagonal()[:, None]
+
+    def influence(self, x_new: Any) -> Influence:
+        x_new = check_new(self.kernel, self.x, x_new)
+        scale = np.reshape(1 / self.scale.mean_precision, (1, -1))  # (1, 1 or outputs)
+        cross, location = self._cross(x_new)
+        reach = self.factor.solve(cross.T)
+        own = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64)
+        variance = np.maximum(own - np.einsum("mn,nm->m", cross, reach), 0.0) + self.noise
+        precision = self._precision + self.rows.other_precision(self.noise)[:, None]
+        return Influence(location, variance[:, None] * scale, self.weights / scale, precision / scale, reach[..., None])
+
+    def pulls(self, x_new: Any) -> np.ndarray:
+        """How much the location at new rows moves with each target: A^{-1} k(x, x_new), shape (n, m)."""
+        cross = as_double(self.kernel.kernel(check_new(self.kernel, self.x, x_new), self.x, get="nngp").nngp)
+        return self.factor.solve(cross.T)
+
+    def pull(self, x_new: Any, weights: np.ndarray) -> np.ndarray:
+        """k(x_new, x) times weights of shape (n, outputs), shape (m, outputs)."""
+        return as_double(self.kernel.kernel(check_new(self.kernel, self.x, x_new), self.x, get="nngp").nngp) @ weights
 
     def _cross(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
         """k(x_new, x), shape (m, n), and the location at x_new."""
@@ -161,9 +186,20 @@ class ScaledPosterior(Posterior):
         return self.factor.solve_lower(cross.T, overwrite=True)
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
+        parts = self.parts(x_new)
+        extra = self.noise if with_noise else 0.0
+
+        def matrix() -> np.ndarray:
+            covariance = parts.matrix()
+            add_to_diagonal(covariance, extra)
+            return covariance
+
+        return from_scale(self.scale, parts.location, lambda: parts.dispersion() + extra, matrix)
+
+    def parts(self, x_new: Any) -> "Parts":
+        """Location and covariance of f at new rows, per unit of readout variance."""
         x_new = check_new(self.kernel, self.x, x_new)
         cross, location = self._cross(x_new)
-        extra = self.noise if with_noise else 0.0
 
         # The solve costs n^2 m, the location n m: whoever wants the location alone does not pay for the rest.
         @functools.cache
@@ -172,18 +208,30 @@ class ScaledPosterior(Posterior):
 
         def dispersion() -> np.ndarray:
             own = np.asarray(self.kernel.diagonal(x_new, get="nngp").nngp, dtype=np.float64)
-            return np.maximum(own - np.einsum("nm,nm->m", solved(), solved()), 0.0) + extra
+            return np.maximum(own - np.einsum("nm,nm->m", solved(), solved()), 0.0)
 
         def matrix() -> np.ndarray:
-            covariance = as_double(self.kernel.kernel(x_new, get="nngp").nngp) - solved().T @ solved()
-            add_to_diagonal(covariance, extra)
-            return covariance
+            return as_double(self.kernel.kernel(x_new, get="nngp").nngp) - solved().T @ solved()
 
-        return from_scale(self.scale, like_targets(location, self.y), dispersion, matrix)
+        return Parts(like_targets(location, self.y), dispersion, matrix)
+
+
+class Parts(NamedTuple):
+    """The function at new rows, per unit of readout variance.
+
+    Attributes:
+        location: shape (m,) or (m, outputs).
+        dispersion: gives the variances, shape (m,).
+        matrix: gives the covariance, shape (m, m), a new one at every call.
+    """
+
+    location: np.ndarray
+    dispersion: Callable[[], np.ndarray]
+    matrix: Callable[[], np.ndarray]
 
 
 def scale_likelihood(
-    quad: np.ndarray, log_det: float, rows: RowNoise, noise: float, inference: Inference
+    quad: np.ndarray, log_det: float, rows: RowFactors, noise: float, inference: Inference
 ) -> ScaledNoiseLikelihood:
     r"""What the targets say of the scale.
 

@@ -159,7 +159,12 @@ def _log_predictive(likelihood: "Likelihood", mean: Any, variance: Any, y: Any, 
         table = norm.ppf(np.clip(points, 1e-9, 1 - 1e-9)).reshape(len(scales), 1, count, -1)
         draws = np.broadcast_to(table, (len(scales), len(mean), count, mean.shape[1]))
     with jax.enable_x64(True):
-        return likelihood.log_predictive(*(jnp.asarray(part) for part in (mean, variance, y, scales, weights, draws)))
+        return _compiled(likelihood, *(jnp.asarray(part) for part in (mean, variance, y, scales, weights, draws)))
+
+
+@jax.jit
+def _compiled(likelihood: "Likelihood", *parts: Any) -> Any:
+    return likelihood.log_predictive(*parts)
 
 
 def _marginal_draws(latent: Latent, likelihood: "Likelihood") -> np.ndarray:

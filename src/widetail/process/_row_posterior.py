@@ -1,0 +1,336 @@
+"""Posterior with a scale for every row: exact given the scales, which are inferred by a variational bound."""
+
+import dataclasses
+import functools
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widetail.checks import check_targets, like_targets, two_dimensional
+from widetail.kernels import Kernel
+from widetail.mixing import ScalePosterior, scale_posterior
+from widetail.numerics import CholeskyFactor
+from widetail.predictive import OwnScales, Predictive, from_scale
+from widetail.priors import ScalePrior
+from widetail.process._adapter import CallableKernel
+from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
+from widetail.process._noise import RowNoise
+from widetail.process._options import Inference
+from widetail.process._row_scales import Cavities, OwnScaleLikelihood, RowLaw, WeightTable
+from widetail.process._rows import RowFactors, check_counts, check_noise_weights
+from widetail.process._scaled import Parts, ScaledPosterior, add_to_diagonal
+
+MOST_STEPS = 200
+FIRST_STEPS = 4  # of every start; the best goes on
+TOLERANCE = 1e-6  # of the logs of the weights
+GAIN = 1e-9  # of the bound, in nats per observation, below which a step is the last
+TURNS = 20  # of the weights, one by one, before the covariance is factored anew
+MIDDLE = 1.4826  # standard deviation of a normal law over its median distance from the middle
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowScales:
+    """How the scales of the rows were found.
+
+    Attributes:
+        law: what is believed of them.
+        start: name of the start that led to the best bound.
+        bounds: the bound reached from each start after a few steps, by name.
+        steps: factorisations, all starts together.
+        converged: whether the last step changed next to nothing.
+    """
+
+    law: RowLaw
+    start: str
+    bounds: dict[str, float]
+    steps: int
+    converged: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class RowPosterior(Posterior):
+    r"""Posterior of $Y_d \mid \beta, w \sim N(0, \beta (\bar K + s^2 \mathrm{diag}(w)))$ with $w_i \sim H$.
+
+    Attributes:
+        given: the exact posterior with `noise_weights`.
+        noise_weights: the factor of the noise variance of every row that the function sees, shape (n,).
+        log_evidence: a lower bound of the log evidence, in nats.
+    """
+
+    model: RowNoise
+    given: ScaledPosterior
+    factors: RowFactors  # of the rows, as they were given
+    scales: RowScales
+    cavities: Cavities
+    log_evidence: float
+
+    @classmethod
+    def condition(
+        cls,
+        kernel: Kernel | CallableKernel,
+        prior: ScalePrior,
+        model: RowNoise,
+        inference: Inference,
+        x: Any,
+        y: np.ndarray,
+        rows: RowFactors,
+        misfit: np.ndarray | None = None,
+    ) -> "RowPosterior":
+        """Infer the scales of the rows, and the function with them.
+
+        Args:
+            kernel, prior, inference, x, y, rows: as for `ScaledPosterior`.
+            model: the noise.
+            misfit: where to start from, instead of several starts; shape (n,).
+        """
+        problem = _Problem(kernel, prior, model, inference, x, y, rows)
+        if misfit is None:
+            states = problem.starts()
+            start = max(states, key=lambda name: states[name].bound)
+        else:
+            states = {"given": problem.state(misfit)}
+            start = "given"
+        state, converged = problem.climb(states[start])
+        if not converged:
+            warnings.warn(
+                f"the scales of the rows still change after {MOST_STEPS} steps: the bound is one, but not yet the best "
+                f"one. The noise variance ({float(model.variance):.3g}) is probably far too small for these targets.",
+                stacklevel=5,
+            )
+        bounds = {name: one.bound for name, one in states.items()}
+        scales = RowScales(state.law, start, bounds, problem.steps, converged)
+        return cls(model, state.given, rows, scales, state.cavities, state.bound)
+
+    @property
+    def kernel(self) -> Any:  # type: ignore[override]
+        return self.given.kernel
+
+    @property
+    def noise(self) -> float:  # type: ignore[override]
+        return self.given.noise
+
+    @property
+    def x(self) -> Any:  # type: ignore[override]
+        return self.given.x
+
+    @property
+    def y(self) -> np.ndarray:  # type: ignore[override]
+        return self.given.y
+
+    @property
+    def rows(self) -> RowFactors:  # type: ignore[override]
+        return self.factors
+
+    @property
+    def scale(self) -> ScalePosterior:  # type: ignore[override]
+        return self.given.scale
+
+    @property
+    def noise_weights(self) -> np.ndarray:
+        """The factor of the noise variance of every row that the function sees, shape (n,)."""
+        return self.scales.law.weights
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Jitter and accuracy; how the scales of the rows were found is in `scales`."""
+        return self.given.diagnostics
+
+    def row_scale(self) -> ScalePosterior:
+        """The law of the scale of every row given all targets; its batch shape is (n,).
+
+        The function is integrated out, with the other rows as they are: nearer to the truth than the law that the bound
+        was made with, which takes a row's scale and the function as independent. Of a row that was observed several
+        times, it is the law of one of the observations.
+        """
+        one = self.one_left_out
+        likelihood = OwnScaleLikelihood(one.square, one.variance, one.unit, one.outputs)
+        return scale_posterior(self.model.prior, likelihood)
+
+    @functools.cached_property
+    def one_left_out(self) -> Cavities:
+        """What all other observations say of each."""
+        return Cavities.of_one(self.given, self.factors)
+
+    @functools.cached_property
+    def _spread(self) -> "_Spread":
+        return _Spread.of(self)
+
+    def parts(self, x_new: Any) -> Parts:
+        """Location and covariance of f at new rows, per unit of readout variance, row scales integrated out."""
+        given, spread = self.given, self._spread
+        parts = given.parts(x_new)
+
+        @functools.cache
+        def pulls() -> np.ndarray:
+            return spread.roots[:, None] * given.pulls(x_new)
+
+        def dispersion() -> np.ndarray:
+            return parts.dispersion() + np.einsum("nm,nm->m", pulls(), pulls())
+
+        def matrix() -> np.ndarray:
+            return parts.matrix() + pulls().T @ pulls()
+
+        location = parts.location + like_targets(given.pull(x_new, spread.shift), given.y)
+        return Parts(location, dispersion, matrix)
+
+    def outliers(self, threshold: float = 2.0) -> np.ndarray:
+        """Rows that the function hardly sees: indices, the most extreme first.
+
+        Args:
+            threshold: how many times the standard deviation of an ordinary row's noise theirs is at least. With
+                Student's t noise of four degrees of freedom, 2 is reached by a residual of four standard deviations.
+
+        Example:
+            >>> import numpy as np, widetail as wt
+            >>> x = np.linspace(-1.0, 1.0, 30)[:, None]
+            >>> y = np.where(np.arange(30) == 7, 5.0, np.sin(3.0 * x[:, 0]))
+            >>> process = wt.ScaleMixture(wt.kernels.RBF(0.5), noise=wt.RowNoise(variance=1e-3))
+            >>> process.posterior(x, y).outliers().tolist()
+            [7]
+        """
+        if not (np.ndim(threshold) == 0 and threshold > 1):
+            raise ValueError(f"outliers: threshold must be a number above 1; got {threshold!r}.")
+        outputs = self.cavities.outputs
+        ordinary = RowLaw.of(self.model.prior, np.full(1, float(outputs)), np.ones(1), outputs).weights[0]
+        ratio = np.sqrt(self.noise_weights / ordinary)
+        order = np.argsort(-ratio, kind="stable")
+        return order[ratio[order] >= threshold]
+
+    def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "RowPosterior":
+        """The posterior with more rows; the scales of all rows are inferred anew."""
+        given = self.given
+        x = check_new(given.kernel, given.x, x)
+        y = check_targets(x, y)
+        if y.shape[1:] != given.y.shape[1:]:
+            raise ValueError(
+                f"y must have the outputs of the first call, shape (m, *{given.y.shape[1:]}); got {y.shape}."
+            )
+        rows = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
+        return self.condition(
+            given.kernel,
+            given.prior,
+            self.model,
+            given.inference,
+            np.concatenate([np.asarray(given.x), np.asarray(x)]),
+            np.concatenate([given.y, y]),
+            self.factors.and_then(rows),
+        )
+
+    def left_out(self) -> LeftOut:
+        """What every row is predicted to be from the others; the scale is that of a row with ordinary noise."""
+        given = self.given
+        precision = given.factor.inverse_diagonal()[:, None]
+        residual, variance = given.rows.left_out(given.weights, precision, given.noise)
+        typical = given.noise * self.factors.single / np.asarray(scale_posterior(self.model.prior).mean_precision)
+        variance = np.maximum(variance - (given.noise * given.rows.single)[:, None], 0.0) + typical[:, None]
+        scale = np.sqrt(np.broadcast_to(variance / given.scale.mean_precision, given.weights.shape))
+        return LeftOut(given.y - like_targets(residual, given.y), like_targets(scale, given.y))
+
+    def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
+        parts = self.parts(x_new)
+        if not with_noise:
+            return from_scale(self.scale, parts.location, parts.dispersion, parts.matrix)
+        own = scale_posterior(self.model.prior)
+        nodes, log_weights = (np.asarray(part) for part in own.nodes())
+        noise = np.broadcast_to(self.noise * nodes[:, None], (len(nodes), len(parts.location)))
+        return OwnScales(self.scale, parts.location, parts.dispersion, noise, log_weights, parts.matrix, own.tail_index)
+
+
+class _Spread(NamedTuple):
+    r"""What the uncertainty of the scales adds to the function.
+
+    With the gain of row i at its weight as the unit, its gain at the scale w is $h_i(w) = (v_i + s^2 \hat w_i) / (v_i +
+    s^2 w)$. To first order in each row the location moves by the mean of $h_i - 1$, and the variance grows by the
+    variance of $h_i$ and by what its mean is short of one.
+
+    Attributes:
+        shift: weights of the kernel that are added to the location's, shape (n, outputs).
+        roots: square roots of what each row adds to the variance, per squared pull, shape (n,).
+    """
+
+    shift: np.ndarray
+    roots: np.ndarray
+
+    @classmethod
+    def of(cls, posterior: RowPosterior) -> "_Spread":
+        given, one = posterior.given, posterior.one_left_out
+        nodes, log_weights = (np.asarray(part) for part in posterior.row_scale().nodes())
+        total = one.variance + one.unit * posterior.noise_weights
+        gain = total / (one.variance + one.unit * nodes)
+        probabilities = np.exp(log_weights)
+        mean = np.sum(probabilities * gain, axis=0)
+        var = np.sum(probabilities * (gain - mean) ** 2, axis=0)
+        added = np.maximum(one.square / one.outputs * var + total * (1 - mean), 0.0) / given.rows.counts
+        residual = given.weights / given.rows.counts[:, None] * total[:, None]
+        return cls(given.factor.solve(residual * (mean - 1)[:, None]), np.sqrt(added))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _State:
+    law: RowLaw
+    given: ScaledPosterior
+    cavities: Cavities
+    bound: float
+
+
+class _Problem:
+    """The kernel matrix and the targets, and how to climb the bound."""
+
+    def __init__(self, kernel, prior, model, inference, x, y, rows):
+        self.parts = (kernel, prior, float(model.variance), inference, x, y)
+        self.prior, self.rows, self.outputs = model.prior, rows, two_dimensional(y).shape[1]
+        self.matrix = as_double(kernel.kernel(x, get="nngp").nngp)
+        self.y, self.noise = two_dimensional(y), float(model.variance)
+        self.guess = WeightTable(self.prior, self.outputs)
+        self.steps = 0
+
+    def law(self, misfit: np.ndarray) -> RowLaw:
+        return RowLaw.of(self.prior, misfit, self.rows.counts, self.outputs)
+
+    def given(self, weights: np.ndarray) -> ScaledPosterior:
+        """The exact posterior with these weights."""
+        self.steps += 1
+        rows = RowFactors(self.rows.factors * weights, self.rows.single * weights, self.rows.counts)
+        matrix = self.matrix.copy()
+        add_to_diagonal(matrix, self.noise * rows.factors)
+        return ScaledPosterior._from_factor(*self.parts, rows, CholeskyFactor.of(matrix))
+
+    def state(self, misfit: np.ndarray) -> _State:
+        law = self.law(misfit)
+        given = self.given(law.weights)
+        return _State(law, given, Cavities.of(given, self.rows), given.log_evidence + law.bound)
+
+    def starts(self) -> dict[str, _State]:
+        """A few steps from each of several beginnings: there are several optima."""
+        alike = self.state(np.full(len(self.y), float(self.outputs)))
+        residual = self.y - np.median(self.y, axis=0)
+        # a fit so smooth that single rows hardly move it, and what lies far from it
+        heavy = np.full(len(self.y), float(np.mean(np.diagonal(self.matrix))) / self.noise)
+        smooth = self.given(heavy)
+        residual = smooth.weights * (smooth.noise * smooth.rows.factors)[:, None]
+        width = MIDDLE * np.median(np.abs(residual - np.median(residual, axis=0)), axis=0)
+        robust = np.sum((residual / np.maximum(width, np.finfo(float).tiny)) ** 2, axis=1)
+        begun = {"alike": alike, "left out": self.state(alike.cavities.left_out()), "robust": self.state(robust)}
+        return {name: self.climb(state, FIRST_STEPS)[0] for name, state in begun.items()}
+
+    def climb(self, state: _State, most: int = MOST_STEPS) -> tuple[_State, bool]:
+        """Raise the bound until it stays, and whether it did."""
+        bold = True
+        for _ in range(most):
+            after = self._step(state, bold=bold)
+            if after.bound < state.bound and bold:
+                # rows that were moved one by one have moved together too far: a step that cannot lower the bound
+                bold, after = False, self._step(state, bold=False)
+            change = np.max(np.abs(np.log(after.law.weights / state.law.weights)))
+            gain = after.bound - state.bound
+            state = after if gain >= 0 else state
+            if change < TOLERANCE or gain < GAIN * self.rows.observations:
+                return state, True
+        return state, False
+
+    def _step(self, state: _State, *, bold: bool) -> _State:
+        misfit = state.cavities.misfit(state.law.weights)
+        for _ in range(TURNS if bold else 0):
+            misfit = state.cavities.misfit(self.guess(misfit))
+        return self.state(misfit)
