@@ -1,0 +1,173 @@
+"""The predictive distribution of a network that is already trained."""
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from widetail.checks import check_targets, like_targets, two_dimensional
+from widetail.empirical._kernel import EmpiricalKernel
+from widetail.mixing import ScaledNoiseLikelihood, ScalePosterior, scale_posterior
+from widetail.predictive import Predictive, from_scale
+from widetail.priors import InverseGamma, ScalePrior
+
+# noise variances that are compared, in units of the mean of the kernel's diagonal
+NOISES = np.logspace(-8.0, 2.0, 81)
+
+
+class LinearisedRegressor(RegressorMixin, BaseEstimator):
+    r"""Error bars for a trained network: the linearised Laplace approximation with a scale mixture.
+
+    Around its trained parameters the network is taken to be linear, $f(x) + J(x)\, w$, with $w \sim N(0, \beta I)$,
+    noise of variance $\beta s^2$ and a prior of the scale $\beta$. That is a process with the network's tangent kernel
+    around the network, so its posterior is exact: a Student-t distribution for an inverse-gamma prior.
+
+    A trained network fits its own rows too well, which would make $\beta$ and $s^2$ too small. Both are therefore
+    chosen by errors on rows left out, in closed form: with $A = J J^\top + s^2 I$ and residuals $r$, leaving row i out
+    gives the error $e_i = [A^{-1} r]_i / [A^{-1}]_{ii}$ with variance $\beta / [A^{-1}]_{ii}$. The $s^2$ with the best
+    score of these errors is taken, and the posterior of $\beta$ given them. Rows that the network has not seen,
+    `fit(X, y, X_held, y_held)`, serve the same purpose, better.
+
+    Args:
+        model: a trained network: `apply(params, x)`, `net.at_width(n)`, an Equinox or a Flax NNX module.
+        params: its parameters, for the first two.
+        prior: prior of the scale, in squared units of y; InverseGamma(1, 1) times the mean squared error by default.
+        noise: $s^2$ in units of the mean of the tangent kernel's diagonal; None to choose it.
+
+    Attributes:
+        scale_: posterior of $\beta$.
+        noise_: $s^2$.
+        score_: mean log density of the errors on rows left out, in nats.
+
+    Several outputs share the mean of their tangent kernels. The kernel of all rows is held: n x n numbers.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from widetail import empirical, nn
+        >>> f = nn.mlp(depth=1, activation="erf").at_width(64)
+        >>> params = f.init(jax.random.key(0), (1,))  # pretend that it was trained
+        >>> x = np.linspace(-1.0, 1.0, 30, dtype=np.float32)[:, None]
+        >>> y = np.sin(3.0 * x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=30)
+        >>> model = empirical.LinearisedRegressor(f, params).fit(x, y)
+        >>> mean, std = model.predict(np.array([[0.5], [4.0]], np.float32), return_std=True)
+        >>> bool(std[0] < std[1])
+        True
+    """
+
+    scale_: ScalePosterior
+    noise_: float
+
+    def __init__(self, model: Any = None, params: Any = None, prior: ScalePrior | None = None, noise: Any = None):
+        self.model = model
+        self.params = params
+        self.prior = prior
+        self.noise = noise
+
+    def fit(self, X: Any, y: Any, X_held: Any = None, y_held: Any = None) -> "LinearisedRegressor":
+        """Condition on the rows that the network was trained on, and calibrate.
+
+        Args:
+            X: inputs, rows first, as the model takes them.
+            y: targets, (n,) or (n, outputs).
+            X_held, y_held: rows that the network was not trained on, to calibrate with; None to leave rows of X out.
+        """
+        if self.noise is not None and not (np.ndim(self.noise) == 0 and self.noise > 0):
+            raise ValueError(f"noise must be a positive number, or None to choose it; got {self.noise!r}.")
+        if (X_held is None) != (y_held is None):
+            raise ValueError("X_held and y_held must be given together.")
+        self.kernel_ = EmpiricalKernel(self.model, self.params)
+        self._x = np.asarray(X)
+        y = check_targets(self._x, y)
+        self._like, self.n_features_in_ = y, self._x.shape[-1]
+        residuals = two_dimensional(y) - self._network(self._x, two_dimensional(y).shape[1])
+        matrix = np.asarray(self.kernel_.ntk(self._x), float)
+        self._unit = float(np.mean(np.diag(matrix))) or 1.0
+        self._values, self._vectors = scipy.linalg.eigh(matrix)
+        self._values = np.maximum(self._values, 0.0)
+        self._rotated = self._vectors.T @ residuals
+        held = None if X_held is None else self._held(np.asarray(X_held), y_held)
+        noises = self._unit * (NOISES if self.noise is None else np.array([float(self.noise)]))
+        measured = [self._errors(noise, held) for noise in noises]
+        prior = self.prior
+        if prior is None:
+            middle = min(float(np.sum(e**2 / v[:, None])) / e.size for e, v in measured)
+            prior = InverseGamma(1.0, max(middle, np.finfo(float).tiny))
+        elif not isinstance(prior, ScalePrior):
+            raise ValueError(f"prior must be a prior of widetail, such as wt.InverseGamma(2.0, 2.0); got {prior!r}.")
+        found = [_scale(prior, errors, variances) for errors, variances in measured]
+        scores = [float(np.asarray(scale.log_evidence)) for scale in found]
+        best = int(np.argmax(scores))
+        self.noise_, self.scale_ = float(noises[best]), found[best]
+        self.score_ = scores[best] / measured[best][0].size
+        self._weights = self._vectors @ (self._rotated / (self._values + self.noise_)[:, None])
+        return self
+
+    def predict_dist(self, X: Any) -> Predictive:
+        """The predictive distribution of y at the rows of `X`."""
+        X = self._fitted(X)
+        location, cross = self._location(X)
+
+        def dispersion() -> np.ndarray:
+            return self._dispersion(X, cross, self.noise_)
+
+        def matrix() -> np.ndarray:
+            rotated = cross @ self._vectors
+            own = np.asarray(self.kernel_.ntk(X), float)
+            return own - (rotated / (self._values + self.noise_)) @ rotated.T + self.noise_ * np.eye(len(X))
+
+        return from_scale(self.scale_, like_targets(location, self._like), dispersion, matrix)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The location of y, with its standard deviation if asked for."""
+        dist = self.predict_dist(X)
+        return (np.asarray(dist.mean), np.asarray(dist.std)) if return_std else np.asarray(dist.median)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of central intervals of y."""
+        lower, upper = self.predict_dist(X).interval(coverage)
+        return np.asarray(lower), np.asarray(upper)
+
+    def _fitted(self, X: Any) -> np.ndarray:
+        if not hasattr(self, "scale_"):
+            raise ValueError("this LinearisedRegressor is not fitted yet; call fit(X, y) first.")
+        return np.asarray(X, self._x.dtype)
+
+    def _network(self, x: np.ndarray, outputs: int) -> np.ndarray:
+        found = np.asarray(self.kernel_.apply(x), float).reshape(len(x), -1)
+        if found.shape[1] != outputs:
+            raise ValueError(f"y must have as many outputs as the model, {found.shape[1]}; got {outputs}.")
+        return found
+
+    def _location(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cross = np.asarray(self.kernel_.ntk(x, self._x), float)
+        return self._network(x, self._weights.shape[1]) + cross @ self._weights, cross
+
+    def _dispersion(self, x: np.ndarray, cross: np.ndarray, noise: float) -> np.ndarray:
+        own = np.asarray(self.kernel_.ntk_diagonal(x), float)
+        rotated = cross @ self._vectors
+        return np.maximum(own - np.sum(rotated**2 / (self._values + noise), axis=1), 0.0) + noise
+
+    def _held(self, x: np.ndarray, y: Any) -> tuple[np.ndarray, ...]:
+        """What held-out rows need, whatever the noise: residuals, own variances, rotated kernels."""
+        targets = two_dimensional(check_targets(x, y))
+        residuals = targets - self._network(x, targets.shape[1])
+        cross = np.asarray(self.kernel_.ntk(x, self._x), float) @ self._vectors
+        return residuals, np.asarray(self.kernel_.ntk_diagonal(x), float), cross
+
+    def _errors(self, noise: float, held: tuple[np.ndarray, ...] | None) -> tuple[np.ndarray, np.ndarray]:
+        """Errors on rows left out, (m, outputs), and their variances per unit of the scale, (m,)."""
+        shrunk = 1.0 / (self._values + noise)
+        if held is None:
+            precision = self._vectors**2 @ shrunk
+            return (self._vectors @ (shrunk[:, None] * self._rotated)) / precision[:, None], 1.0 / precision
+        residuals, own, cross = held
+        variances = np.maximum(own - cross**2 @ shrunk, 0.0) + noise
+        return residuals - cross @ (shrunk[:, None] * self._rotated), variances
+
+
+def _scale(prior: ScalePrior, errors: np.ndarray, variances: np.ndarray) -> ScalePosterior:
+    """The posterior of the scale given errors that are taken to be independent."""
+    quad = float(np.sum(errors**2 / variances[:, None]))
+    log_det = errors.shape[1] * float(np.sum(np.log(variances)))
+    return scale_posterior(prior, ScaledNoiseLikelihood(errors.size, quad, log_det))
