@@ -24,6 +24,15 @@ def test_completion_for_the_shell(run, monkeypatch):
     assert "_WIDETAIL_COMPLETE" in outcome.out
 
 
+def test_completion_for_a_shell_that_is_named(run):
+    for shell, word in (("zsh", "compdef"), ("bash", "COMPREPLY"), ("fish", "complete --command")):
+        outcome = run("--show-completion", shell)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert word in outcome.out
+    assert "must be one of bash, zsh" in run("--show-completion", "tcsh").err
+    assert "use `--show-completion zsh`" in run("--install-completion", "zsh").err
+
+
 def test_a_wrong_option_is_told_in_sentences(run):
     outcome = run("fit", "t.csv", "--targett", "y")
     assert outcome.code == 2

@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 QUICK = ["docs/index.md", "docs/tutorials/neural_tangents.md"]
 SLOW = [
     "docs/extending.md",
+    "docs/reference/empirical.md",
     "docs/reference/experiments.md",
     "docs/reference/finite.md",
     "docs/reference/programs.md",

@@ -31,6 +31,7 @@ TERMINATED = 128 + signal.SIGTERM
 # a reader such as `head` has seen enough; no SIGPIPE on Windows
 PIPE_CLOSED = 128 + 13
 PATIENCE = 2.0  # seconds
+SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 HELP = """Infinitely wide Bayesian neural networks with heavy tails, for tables.
 
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.showwarning = _one_line_warning
         signals: list[BaseException] = []
         try:
-            with _signals_as_exceptions(signals):
+            with _signals_as_exceptions(signals), _named_shell(arguments):
                 outcome = app(args=arguments, prog_name="widetail", standalone_mode=False)
             sys.stdout.flush()
             if outcome == INTERRUPTED:  # typer has turned the exception into its code
@@ -100,6 +101,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if message:
                 say(f"widetail: {message}")
             return code
+
+
+@contextlib.contextmanager
+def _named_shell(arguments: Sequence[str]) -> Iterator[None]:
+    """`--show-completion zsh`, where the parser alone would print for the shell that calls it."""
+    if len(arguments) < 2 or arguments[0] not in ("--show-completion", "--install-completion"):
+        yield
+        return
+    option, shell, *_ = arguments
+    if option == "--install-completion":
+        raise UsageError(f"{option} installs for the shell that calls it; use `--show-completion {shell}` for another.")
+    if shell not in SHELLS:
+        raise UsageError(f"{option}: the shell must be one of {', '.join(SHELLS)}; got {shell!r}.")
+    os.environ["_WIDETAIL_COMPLETE"] = f"source_{shell}"  # how shells ask for their script
+    try:
+        yield
+    finally:
+        del os.environ["_WIDETAIL_COMPLETE"]
 
 
 def run_and_exit() -> NoReturn:

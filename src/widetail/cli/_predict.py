@@ -30,6 +30,17 @@ def predict(
     quantiles: Annotated[
         str | None, typer.Option("--quantiles", help="Probabilities, separated by commas: 0.05,0.5,0.95.")
     ] = None,
+    guarantee: Annotated[
+        str | None,
+        typer.Option(
+            "--guarantee",
+            metavar="METHOD",
+            help="Intervals that hold whether or not the model is right: full, jackknife+ or cv+ (ten more fits).",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option("--groups", metavar="COL", help="With --guarantee: have it for each value of COL.")
+    ] = None,
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="COLS", help="Columns of NEW to copy in front, separated by commas.")
     ] = None,
@@ -45,6 +56,10 @@ def predict(
 
     Every row, in its order; the file may be larger than memory. Of numbers: prediction (the median), lower and upper
     end of the interval, and the quantiles that are asked for. Of categories: prediction and the probability of each.
+
+    --guarantee rests the interval on how rows that were left out compare with their predictions: for rows that are
+    exchangeable with those of the table, "full" and "jackknife+" hold the coverage that --interval asks for as far as
+    the table has many rows for what was learned from it, "cv+" whatever was learned (twice as many misses at worst).
     """
     from widetail.cli._model_file import load_model
     from widetail.cli._tables import open_table
@@ -58,12 +73,14 @@ def predict(
     fitted = load_model(model).reading(options.DECIMALS[decimal])
     if fitted.schema.task == "classification" and (interval is not None or asked):
         raise UsageError("--interval and --quantiles are of numbers; this model predicts categories.")
+    if guarantee is not None or groups is not None:
+        _check_guarantee(fitted, guarantee, groups)
     opened = open_table(new, delimiter)
     fitted.schema.check_names(opened.columns)
     kept = opened.split_names("--keep", keep)
     rows = 0
     with _destination(out) as file:
-        for part in _predictions(fitted, opened, coverage, asked, kept, impute, chunk):
+        for part in _predictions(fitted, opened, coverage, asked, (guarantee, groups), kept, impute, chunk):
             _write(file, part, with_header=rows == 0)
             rows += len(part["prediction"])
     if out is not None:
@@ -86,6 +103,7 @@ def _predictions(
     opened: Table,
     coverage: float,
     quantiles: list[float],
+    promise: tuple[str | None, str | None],
     kept: list[str],
     impute: bool,
     chunk: int,
@@ -101,11 +119,38 @@ def _predictions(
             predicted = class_columns(model.estimator, x)
         else:
             predicted = number_columns(model.estimator, x, coverage, quantiles)
+            if promise[0] is not None:
+                predicted["lower"], predicted["upper"] = _guaranteed(model, x, coverage, *promise)
         both = [name for name in kept if name in predicted]
         if both:
             raise UsageError(f"--keep {both[0]}: the result has a column of this name; rename that of the table.")
         columns = {name: texts(batch[name]).to_numpy() for name in kept} | predicted
         yield columns
+
+
+def _check_guarantee(model: TableModel, guarantee: str | None, groups: str | None) -> None:
+    methods = ("full", "jackknife+", "cv+")
+    if guarantee is None:
+        raise UsageError("--groups is for intervals with a guarantee; add --guarantee full.")
+    if guarantee not in methods:
+        raise UsageError(f"--guarantee takes {', '.join(methods[:-1])} or {methods[-1]}; got {guarantee!r}.")
+    if model.schema.task == "classification":
+        raise UsageError("--guarantee is of intervals of numbers; this model predicts categories.")
+    if not hasattr(model.estimator, "process_"):
+        raise UsageError("--guarantee needs a model that keeps its rows; fit without --sparse.")
+    if groups is not None and groups not in model.schema.features:
+        known = ", ".join(model.schema.features[:8])
+        raise UsageError(
+            f"--groups takes a numeric column of the model, or one category as colour=red; got {groups!r}; "
+            f"there are {known}."
+        )
+
+
+def _guaranteed(
+    model: TableModel, x: np.ndarray, coverage: float, method: str | None, groups: str | None
+) -> tuple[np.ndarray, np.ndarray]:
+    column = None if groups is None else list(model.schema.features).index(groups)
+    return model.estimator.predict_interval(x, coverage, method=method, groups=column)
 
 
 def number_columns(estimator: Any, x: np.ndarray, coverage: float, quantiles: list[float]) -> dict[str, np.ndarray]:

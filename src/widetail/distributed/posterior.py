@@ -26,7 +26,7 @@ from widetail.predictive import Predictive, from_scale
 from widetail.process import (
     IndependentPosterior,
     Posterior,
-    RowNoise,
+    RowFactors,
     ScaledPosterior,
     add_to_diagonal,
     as_double,
@@ -48,7 +48,7 @@ def condition_on_cluster(
     inference: Any,
     x: Any,
     y: np.ndarray,
-    rows: RowNoise,
+    rows: RowFactors,
     kind: type[Posterior],
     client: Any,
     store: str | Path | None,
@@ -126,7 +126,7 @@ class ClusterPosterior(ScaledPosterior):
             raise ValueError(
                 f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
             )
-        more = RowNoise.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
+        more = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
         rows = self.rows.and_then(more)
         joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
         targets = np.concatenate([self.y, y])

@@ -1,14 +1,14 @@
 """Regression with a scale mixture, as a scikit-learn estimator."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from widetail.estimators._exact import ExactEstimator
+from widetail.estimators._guarantees import GroupsOrColumn, IntervalMethod, check_method, guaranteed_interval
 from widetail.estimators._inputs import check_weights
+from widetail.estimators._predicting import PredictiveRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._tails import Tails
 from widetail.files import savable
@@ -16,7 +16,7 @@ from widetail.predictive import Predictive
 
 
 @savable("estimators.ScaleMixtureRegressor")
-class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
+class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
     """Regression with an infinitely wide network whose readout variance has a prior: a Student-t process by default.
 
     With no arguments it standardises, chooses between a few architectures by their evidence, learns their
@@ -92,6 +92,7 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
             sample_weight: a row of weight w counts as w equal observations.
         """
         self._check_parameters()
+        vars(self).pop("_cross_fits", None)  # of earlier rows
         x, y = self._inputs(X, y, y_numeric=True, multi_output=True)
         y = y.astype(np.float64)
         weights = check_weights(sample_weight, x)
@@ -111,23 +112,60 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         dist = self.posterior(self._new_inputs(X))
         return self._in_units(dist if self.tails_ is None else self.tails_.apply(dist))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The location of the predictive distribution: its mean, where that exists, and its median."""
+    def _location(self, X: Any) -> np.ndarray:
+        """The mean of the predictive distribution, where that exists, and its median."""
         return np.asarray(self._in_units(self.posterior.f(self._new_inputs(X))).median)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the central interval that holds y with probability `coverage`."""
-        lower, upper = self.predict_dist(X).interval(coverage)
-        return np.asarray(lower), np.asarray(upper)
+    def predict_interval(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        method: IntervalMethod = "predictive",
+        groups: GroupsOrColumn = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals that hold y with probability `coverage`.
 
-    def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
-        """Quantiles of y, shape (n, number of quantiles), or (n, outputs, number of quantiles)."""
-        return np.moveaxis(np.asarray(self.predict_dist(X).quantile(np.asarray(quantiles, dtype=np.float64))), 0, -1)
+        The guarantees below are for exchangeable rows, such as independent draws from one distribution, and on average
+        over rows; none of them asks for the model to be right. `widetail.conformal` has the details.
 
-    def log_score(self, X: Any, y: Any) -> float:
-        """Mean over rows and outputs of the log predictive density of y, in its units; higher is better."""
-        y = np.asarray(y, dtype=np.float64)
-        return float(np.mean(self.predict_dist(X).log_prob(y)))
+        Args:
+            X: inputs, as in `fit`.
+            coverage: between 0 and 1.
+            method: what the promise rests on:
+
+                - "predictive": the model. Central intervals of `predict_dist`, calibrated on left-out rows; right as
+                  far as the model is, and no guarantee beyond that.
+                - "full": full conformal prediction. At least `coverage`, for a process that was fixed before it saw the
+                  rows (`learn=False, standardise=False`). Costs next to nothing more than `predict_dist`.
+                - "jackknife+": the same condition and cost; at least `1 - 2 * (1 - coverage)`, and usually `coverage`.
+                - "cv+": ten models that learn everything anew, each without a tenth of the rows, so ten times the time
+                  of `fit` when first asked for. At least `1 - 2 * (1 - coverage) - sqrt(2 / n)`, usually `coverage` or
+                  a little more, **whatever was learned**.
+
+                Where hyperparameters were learned from the same rows, as by default, "full" and "jackknife+" are no
+                guarantees in the strict sense: they are close to what they say where rows are many for the numbers that
+                were learned, and "cv+" is for where they are not.
+            groups: have the guarantee within every group: a column of X whose cells name the groups (its name, or its
+                number), or a pair of arrays, labels of the rows that were fitted (those of positive weight) and labels
+                of the rows of X. Groups of fewer than `coverage / (1 - coverage)` fitted rows have infinite intervals,
+                and a warning names them.
+
+        Returns:
+            Two arrays of shape (n,) or (n, outputs), one output at a time.
+
+        Example:
+            >>> import numpy as np, widetail as wt
+            >>> x = np.linspace(-2.0, 2.0, 40)[:, None]
+            >>> process = {"net": wt.kernels.RBF(), "noise": wt.ScaledNoise(0.1), "learn": False, "standardise": False}
+            >>> model = wt.ScaleMixtureRegressor(**process).fit(x, np.sin(3.0 * x[:, 0]))
+            >>> lower, upper = model.predict_interval(np.array([[0.5]]), coverage=0.9, method="full")
+            >>> bool(lower[0] < np.sin(1.5) < upper[0])
+            True
+        """
+        check_method(method, groups)
+        if method == "predictive":
+            return super().predict_interval(X, coverage)
+        return guaranteed_interval(self, self._new_inputs(X), coverage, method, groups)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int = 0) -> np.ndarray:
         """Joint draws of y, shape (n, n_samples) or (n, outputs, n_samples); one readout scale for each draw."""
@@ -139,8 +177,3 @@ class ScaleMixtureRegressor(RegressorMixin, ExactEstimator):
         if len(dist.event_shape) == 1:
             shift, factor = shift[0], factor[0]
         return dist.rescale(shift, factor)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -4,11 +4,11 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from widetail.estimators._files import PATHS
 from widetail.estimators._inputs import with_weights
+from widetail.estimators._predicting import PredictiveRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._sparse import SparseEstimator
 from widetail.files import savable
@@ -21,7 +21,7 @@ LIKELIHOODS = {"gaussian": Gaussian, "student_t": StudentT, "poisson": Poisson}
 
 
 @savable("estimators.SparseMixtureRegressor", without=PATHS)
-class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
+class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
     """Regression with an infinitely wide network for data sets of any length, robust noise and counts included.
 
     Args:
@@ -138,7 +138,7 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         x = self._new_inputs(X)
         return self._in_units(self.model_.y(x, is_vector=self.is_vector_))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def _location(self, X: Any) -> np.ndarray:
         """The location of the predictive distribution; its mean where y does not lie symmetrically around f."""
         x = self._new_inputs(X)
         if not self.model_.likelihood.is_centred_at_f:
@@ -146,22 +146,8 @@ class SparseMixtureRegressor(RegressorMixin, SparseEstimator):
         mean = self.model_.latent(x)[0] * self.y_scaling_.factor + self.y_scaling_.shift
         return mean[:, 0] if self.is_vector_ else mean
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the central interval that holds y with probability `coverage`."""
-        lower, upper = self.predict_dist(X).interval(coverage)
-        return np.asarray(lower), np.asarray(upper)
-
-    def log_score(self, X: Any, y: Any) -> float:
-        """Mean over rows and outputs of the log predictive density of y, in its units; higher is better."""
-        return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y, dtype=np.float64))))
-
     def _in_units(self, dist: Predictive) -> Predictive:
         if not self.model_.likelihood.has_units:
             return dist
         shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
         return dist.rescale(shift[0], factor[0]) if self.is_vector_ else dist.rescale(shift, factor)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from widetail.estimators._files import PATHS
+from widetail.estimators._predicting import PredictiveRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._wide import WideEnsemble
 from widetail.files import savable
@@ -17,7 +17,7 @@ from widetail.predictive import NormalMixture, Predictive
 
 
 @savable("estimators.WideEnsembleRegressor", without=PATHS)
-class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
+class WideEnsembleRegressor(PredictiveRegressor, WideEnsemble):
     """An ensemble of finite networks, each with a readout scale of its own, trained on the squared error.
 
     The predictive distribution gives every member the same probability, and adds Gaussian noise of one variance (in
@@ -82,24 +82,10 @@ class WideEnsembleRegressor(RegressorMixin, WideEnsemble):
         shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
         return dist.rescale(shift[0], factor[0]) if self.is_vector_ else dist.rescale(shift, factor)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def _location(self, X: Any) -> np.ndarray:
         """The mean of the members."""
         mean = self._outputs(X).mean(axis=0) * self.y_scaling_.factor + self.y_scaling_.shift
         return mean[:, 0] if self.is_vector_ else mean
-
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the central interval that holds y with probability `coverage`."""
-        lower, upper = self.predict_dist(X).interval(coverage)
-        return np.asarray(lower), np.asarray(upper)
-
-    def log_score(self, X: Any, y: Any) -> float:
-        """Mean over rows and outputs of the log predictive density of y, in its units; higher is better."""
-        return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y, dtype=np.float64))))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 def _best_noise(f: np.ndarray, y: np.ndarray, unseen: np.ndarray) -> float:
