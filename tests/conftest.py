@@ -1,5 +1,6 @@
 """Settings shared by every test: strict promotion, fixed keys, where the real data is."""
 
+import gc
 import importlib.metadata
 import os
 import platform
@@ -11,6 +12,10 @@ import pytest
 from hypothesis import settings
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# Compiled functions and jaxprs are many objects and no garbage: looking through them again and again took a tenth of
+# the time of the tests.
+gc.set_threshold(200_000, 20, 100)
 
 # Deadlines measure the machine and the compiler, not the code.
 settings.register_profile("widetail", deadline=None, max_examples=25, derandomize=True)

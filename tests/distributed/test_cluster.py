@@ -386,6 +386,7 @@ def test_examples(module, client, tmp_path, monkeypatch):
     assert found.attempted > 0
 
 
+@pytest.mark.slow
 def test_workers_that_factor_do_without_jax():
     code = "import sys, widetail.distributed._factor_work; print('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -298,7 +298,7 @@ np.testing.assert_allclose(own, net.kernel(x, get="ntk").ntk, rtol=1e-12)
 np.testing.assert_array_equal(own, own.T)
 np.testing.assert_allclose(sharded(x[:5], x), own[:5], rtol=1e-12)
 images = np.random.default_rng(0).normal(size=(5, 4, 4, 1)).astype(np.float32)
-pooled = nn.Sequential(nn.Conv(2, 1.5, 0.1), nn.Relu(), nn.GlobalAvgPool())
+pooled = nn.Sequential(nn.Conv(2, weight_var=1.5, bias_var=0.1), nn.Relu(), nn.GlobalAvgPool())
 found = ShardedKernel(pooled, "nngp")(images)
 assert found.dtype == np.float32
 np.testing.assert_allclose(found, pooled.kernel(images, get="nngp").nngp, rtol=1e-5)
@@ -311,10 +311,9 @@ print("shared by two")
 
 @pytest.mark.slow
 def test_two_devices_share_a_tile():
-    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
     found = subprocess.run(
         [sys.executable, "-c", SHARDED],
-        env=os.environ | {"XLA_FLAGS": flags},
+        env=os.environ | {"JAX_NUM_CPU_DEVICES": "2"},
         capture_output=True,
         text=True,
         check=False,

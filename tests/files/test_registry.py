@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse
 import scipy.stats
 
 from widetail import files, kernels, nn, priors
@@ -37,6 +38,28 @@ def test_every_public_kernel_layer_and_prior_can_be_saved():
         forgotten = [kind.__name__ for kind in public if not inspect.isabstract(kind) and kind not in saved]
         assert len(public) > 8
         assert forgotten == [], f"{room.__name__}: @savable is missing on {forgotten}"
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Polynomial([0.5, 1.0]),
+        nn.RectifiedMonomial(3),
+        nn.Slice(slice(1, None), 0),
+        nn.Resize((3, 2)),
+        nn.LayerNorm("all"),
+        nn.LayerNorm((0,)),
+        nn.Aggregate([[0.5, 0.5, 0.0]]),
+        nn.Aggregate(scipy.sparse.csr_array(np.array([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]]))),
+        nn.LocalConv((2, 1), weight_var=2.0),
+    ],
+    ids=repr,
+)
+def test_layers_go_through_json(layer):
+    config = kernels.to_config(layer)
+    again = kernels.from_config(json.loads(json.dumps(config)))
+    assert repr(again) == repr(layer)
+    assert kernels.to_config(again) == config
 
 
 def test_every_public_kernel_is_tried_above():

@@ -15,6 +15,8 @@ GATES = {
     "silu": (jax.nn.silu, lambda z: z / (1 + np.exp(-z))),
     "sin": (jnp.sin, np.sin),
 }
+# one that polynomials follow easily, and one that they do not
+QUICK = [("sigmoid", 1.0), ("tanh", 16.0)]
 
 
 def dual(fn, k):
@@ -57,8 +59,14 @@ def assert_honest(program, x, exact):
     assert np.abs(with_its_options(program, x) - exact).max() <= 3 * told
 
 
-@pytest.mark.parametrize("var", [1.0, 16.0])
-@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize(
+    ("name", "var"),
+    [
+        pytest.param(name, var, marks=[] if (name, var) in QUICK else pytest.mark.slow)
+        for name in GATES
+        for var in (1.0, 16.0)
+    ],
+)
 @pytest.mark.filterwarnings("ignore::widetail.programs.AccuracyWarning")  # a bound: 9e-4 for tanh at variances of 80
 def test_a_gate_times_an_independent_vector(name, var):
     """E[f f' b b'] = E[f f'] E[b b'], within what `accuracy` says, and positive semi-definite."""

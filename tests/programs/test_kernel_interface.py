@@ -14,7 +14,7 @@ from .zoo import CASES, GRU, RAGGED, named, over
 SOME = [named(name) for name in ("layer_norm_mlp", "packed_rnn", "self_attention")]
 
 
-@over(SOME)
+@over(SOME, slow=[named("self_attention")])
 def test_symmetric_positive_semi_definite_and_right_on_the_diagonal(case):
     x = case.inputs() if case.name != "layer_norm_mlp" else case.x
     k = case.program.kernel(x, get="nngp").nngp
@@ -24,7 +24,7 @@ def test_symmetric_positive_semi_definite_and_right_on_the_diagonal(case):
     np.testing.assert_allclose(case.program.kernel(x[:2], x[2:], get="nngp").nngp, k[:2, 2:], rtol=1e-7, atol=1e-9)
 
 
-@over([named("rnn"), named("layer_norm_mlp")])
+@over([named("rnn"), named("layer_norm_mlp")], slow=[named("rnn")])
 def test_traced_and_single_precision(case):
     k = case.program.kernel(case.x, get="nngp").nngp
     with jax.enable_x64(True):
@@ -43,7 +43,7 @@ def test_many_tiles_agree_with_one():
     np.testing.assert_allclose(program.kernel(x[some], get="nngp").nngp, k[np.ix_(some, some)], rtol=1e-12)
 
 
-@over([named("packed_rnn"), named("layer_norm_mlp")])
+@over([named("packed_rnn"), named("layer_norm_mlp")], slow=[named("packed_rnn")])
 def test_gradients_to_the_variances(case):
     """The pull-back against central differences of the kernel itself."""
     rng = np.random.default_rng(0)
@@ -142,10 +142,10 @@ def test_explanations():
     assert dot.startswith("digraph program {")
 
 
-def test_a_drawing_of_every_program():
+@over(CASES, slow=[case for case in CASES if case.name not in ("packed_rnn", "self_attention")])
+def test_a_drawing(case):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
-    for case in CASES:
-        axes = programs.explain(case.program, case.x.shape[1:]).draw()
-        assert len(axes.texts) >= len(case.program.graph(case.x.shape[1:]).needed())
-        plt.close(axes.figure)
+    axes = programs.explain(case.program, case.x.shape[1:]).draw()
+    assert len(axes.texts) >= len(case.program.graph(case.x.shape[1:]).needed())
+    plt.close(axes.figure)

@@ -31,12 +31,11 @@ def close(found, expected, tolerance=0.02):
 @pytest.mark.parametrize(
     "name",
     [
-        "packed_rnn",
         "layer_norm_mlp",
         *(
             pytest.param(case.name, marks=pytest.mark.slow)
             for case in CASES
-            if case.name not in ("packed_rnn", "layer_norm_mlp", "cnn_2d")
+            if case.name not in ("layer_norm_mlp", "cnn_2d")
         ),
     ],
 )
@@ -64,8 +63,8 @@ def test_equal_inputs_and_parts_of_a_matrix(gru):
     k = gru.kernel(x, get="nngp").nngp
     np.testing.assert_allclose(k[0, -1], k[0, 0], rtol=1e-10)
     np.testing.assert_allclose(np.diagonal(k), gru.diagonal(x, get="nngp").nngp, rtol=1e-10)
-    close(gru.kernel(x[:2], x[3:], get="nngp").nngp, k[:2, 3:])
-    close(gru.kernel(x[3:], x[:2], get="nngp").nngp, k[3:, :2])
+    close(gru.kernel(x[:3], x[3:], get="nngp").nngp, k[:3, 3:])
+    close(gru.kernel(x[3:], x[:3], get="nngp").nngp, k[3:, :3])
 
 
 @pytest.mark.slow

@@ -44,8 +44,13 @@ CASES = [
 GRU = Case("gru", programs.gru.with_options(samples=2048), _rng.normal(size=(5, 3, 3)))
 
 
-def over(cases):
-    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+def over(cases, slow=()):
+    """Run a test on every case, by name; on those that take the way of another one only with the slow tests."""
+    names = {case.name for case in slow}
+    marks = [[pytest.mark.slow] if case.name in names else [] for case in cases]
+    return pytest.mark.parametrize(
+        "case", [pytest.param(case, id=case.name, marks=mark) for case, mark in zip(cases, marks, strict=True)]
+    )
 
 
 def named(name):
