@@ -42,6 +42,7 @@ _DROPS = (1.0, 100.0)
 _SCAN = 2.0 ** np.arange(-3, 21)
 _DISTANCES = 2.0 ** np.arange(-24, 22)
 _ZOOMS = 9
+_CLIFF = np.log(8.0)  # a log density that falls faster than the third power of the distance
 # How near to a finite end the density itself is asked, relative to the end; 1 / 1000 of the digits are left.
 _NEAREST = 1e-10
 
@@ -351,7 +352,7 @@ def _reach(log_density: LogDensity, centre: Any, peak: Any) -> tuple[Any, Any]:
     share = (xp.log(drops) - xp.log(inner_fall)) / xp.where(growth > 0, growth, 1.0)
     share = xp.where(xp.isfinite(growth) & (growth > 0), xp.clip(share, 0.0, 1.0), 1.0)
     # Not so where a plateau ends in a cliff: the grid goes as far as the density was seen to have fallen.
-    share = xp.concatenate([share[:-1], xp.ones_like(share[-1:])])
+    share = xp.where(growth > _CLIFF, 1.0, share)
     return xp.asarray(_DISTANCES, float)[outer - 1] * 2.0**share, fallen[-1]
 
 
