@@ -17,6 +17,7 @@ OBJECTS = [
     kernels.PowerExponential(1.5, [0.3, 2.0]),
     kernels.Linear([1.0, 0.25], 2.0),
     kernels.Anova([1.0, 3.0], 0.5, order=2, interaction_var=0.1),
+    2.5 * kernels.RBF(),
     kernels.RBF() + kernels.Linear() * nn.mlp(2, "erf"),
     kernels.Sum(kernels.Product(kernels.RBF(), kernels.Matern()), kernels.Linear()),
 ]
