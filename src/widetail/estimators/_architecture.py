@@ -3,23 +3,45 @@
 import numpy as np
 
 from widetail import nn
-from widetail.kernels import Kernel
+from widetail.kernels import Anova, Kernel
 
+# Sums of functions of few features: worth comparing where rows are few, and slow where they are many.
+MOST_ROWS_FOR_SUMS = 1000
 # Small data sets cannot tell per-feature variances; large ones pay for them with every evaluation.
 MOST_RELEVANCES = 64
 
 
-def default_networks(features: int) -> dict[str, Kernel]:
+def default_networks(features: int, rows: int | None = None) -> dict[str, Kernel]:
     """Networks on vectors, with one prior variance per feature where there are not too many of them.
 
     One hidden layer of random Fourier features is a Gaussian (RBF) kernel, so that is among them. The evidence of a
     relu network has several optima in the variances of its inputs: it is learned from two starts, of which the steep
     one finds features that matter little to most rows and much to some.
+
+    Args:
+        features: of the inputs.
+        rows: how many there are; up to `MOST_ROWS_FOR_SUMS` sums of functions of few features are candidates too.
     """
     first = np.full(features, 2.0) if features <= MOST_RELEVANCES else 2.0
-    return {
+    sums = {} if rows is None or rows > MOST_ROWS_FOR_SUMS else sums_of_functions(features)
+    return sums | {
         "erf, depth 2": nn.mlp(2, "erf", weight_var=first, bias_var=0.1),
         "relu, depth 2": nn.mlp(2, "relu", weight_var=first, bias_var=0.1),
         "relu, depth 2, steep": nn.mlp(2, "relu", weight_var=10.0 * first, bias_var=0.1),
         "rbf": nn.Sequential(nn.Dense(weight_var=first * 0.25), nn.Rbf()),
+    }
+
+
+def candidates_for_few_rows(features: int) -> dict[str, Kernel]:
+    """What is averaged where hyperparameters are integrated: sums of functions of few features, and a wide network."""
+    return sums_of_functions(features) | {"relu, depth 2": default_networks(features)["relu, depth 2"]}
+
+
+def sums_of_functions(features: int) -> dict[str, Kernel]:
+    """Functions of any number of features at once, of pairs, and of single ones, added up."""
+    length, part = (np.full(features, v) if features <= MOST_RELEVANCES else v for v in (3.0, 0.15))
+    return {
+        "sum over any features": Anova(length, part),
+        "sum over pairs": Anova(length, part, order=2),
+        "sum over features": Anova(length, part, order=1),
     }

@@ -7,12 +7,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widetail.checks import check_count
-from widetail.estimators._architecture import default_networks
+from widetail.estimators._architecture import candidates_for_few_rows, default_networks
 from widetail.estimators._files import SavedEstimator
 from widetail.estimators._inputs import checked_new, per_feature
 from widetail.estimators._scaling import Scaling
-from widetail.kernels import available_memory
-from widetail.learning import Choice, EvidenceFit, Learned, learn
+from widetail.kernels import Anova, available_memory
+from widetail.learning import Choice, EvidenceFit, Integrated, Learned, WeightedPosterior, integrate_evidence, learn
 from widetail.priors import InverseGamma
 from widetail.process import IndependentNoise, Posterior, ScaledNoise, ScaleMixture
 
@@ -28,6 +28,8 @@ class ExactEstimator(SavedEstimator):
     choice_: Choice | None
     verbose: bool
     evidence_fit_: EvidenceFit | None
+    integrated_: Integrated | None
+    weighted_posterior_: WeightedPosterior | None
     _kept = ("architecture_", "process_")
 
     def __init__(
@@ -69,10 +71,45 @@ class ExactEstimator(SavedEstimator):
             )
         return kinds[self.noise](0.05)
 
-    def _processes(self, features: int) -> dict[str, ScaleMixture]:
-        prior = InverseGamma(2.0, 2.0) if self.prior is None else self.prior
-        networks = default_networks(features) if self.net is None else {"given": self.net}
-        return {name: ScaleMixture(net, prior, self._noise()) for name, net in networks.items()}
+    def _processes(self, features: int, rows: int | None) -> dict[str, ScaleMixture]:
+        networks = default_networks(features, rows) if self.net is None else {"given": self.net}
+        return {name: self._process(net) for name, net in networks.items()}
+
+    def _process(self, net: Any) -> ScaleMixture:
+        # A smooth function of a feature is a small part of a large one: its readout variance may be thousands.
+        default = InverseGamma(0.5, 0.5) if isinstance(net, Anova) else InverseGamma(2.0, 2.0)
+        return ScaleMixture(net, default if self.prior is None else self.prior, self._noise())
+
+    def _most_rows_to_integrate(self) -> int:
+        """With at most so many rows hyperparameters are integrated out."""
+        return 0
+
+    def _sums_are_candidates(self) -> bool:
+        """Whether sums of functions of few features are among the default architectures."""
+        return False
+
+    def _integrate(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> None:
+        """Condition many processes, weighted, in place of the best one."""
+        candidates = {name: self._process(net) for name, net in candidates_for_few_rows(x.shape[1]).items()}
+        found = integrate_evidence(
+            candidates,
+            x,
+            y,
+            max_iterations=self.max_iterations,
+            seed=int(self.random_state),
+            counts=counts,
+            progress=bool(self.verbose),
+        )
+        self.integrated_ = found
+        self.weighted_posterior_ = found.posterior(x, y, counts=counts)
+        self.architecture_, self.process_ = found.names[0], found.processes[0]
+        self.posterior_ = self.weighted_posterior_.posteriors[0]
+
+    @property
+    def _mixture(self) -> WeightedPosterior | Posterior:
+        """What predicts: all weighted processes, or the one that there is."""
+        check_is_fitted(self, "posterior_")
+        return self.posterior_ if self.weighted_posterior_ is None else self.weighted_posterior_
 
     def _learn_and_condition(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
         """Choose, learn and condition on standardised data; sets the attributes of a fitted estimator."""
@@ -81,7 +118,11 @@ class ExactEstimator(SavedEstimator):
         self._check_memory(len(y))
         self.x_scaling_ = self._scaling(x, counts)
         x = self.x_scaling_.apply(x)
-        processes = self._processes(x.shape[1])
+        self.choice_, self.evidence_fit_, self.integrated_, self.weighted_posterior_ = None, None, None, None
+        if self.learn and self.net is None and len(y) <= self._most_rows_to_integrate():
+            self._integrate(x, y, counts)
+            return
+        processes = self._processes(x.shape[1], len(y) if self._sums_are_candidates() else None)
         if self.learn:
             learned = learn(
                 processes,
@@ -129,7 +170,10 @@ class ExactEstimator(SavedEstimator):
 
     def _learned(self) -> dict[str, Any]:
         posterior = self.posterior
-        return {"x": np.asarray(posterior.x), "y": posterior.y, "counts": posterior.rows.counts}
+        learned = {"x": np.asarray(posterior.x), "y": posterior.y, "counts": posterior.rows.counts}
+        if self.integrated_ is None:
+            return learned
+        return learned | {"integrated": self.integrated_}
 
     def _restore(self, learned: dict[str, Any]) -> None:
         """Condition again, which gives the same numbers and keeps files small."""
@@ -137,8 +181,16 @@ class ExactEstimator(SavedEstimator):
         self._check_memory(len(y))
         if x.shape[1] != self.n_features_in_ or x.shape[-1] != len(self.x_scaling_.shift):
             raise ValueError(f"x of shape {x.shape} does not fit {self.n_features_in_} features")
-        self.posterior_ = self.process_.posterior(x, y, counts=None if np.all(counts == 1) else counts)
-        self.choice_, self.evidence_fit_ = None, None
+        self.choice_, self.evidence_fit_, self.weighted_posterior_ = None, None, None
+        self.integrated_ = learned.get("integrated")  # files of earlier versions have none
+        counts = None if np.all(counts == 1) else counts
+        if self.integrated_ is None:
+            self.posterior_ = self.process_.posterior(x, y, counts=counts)
+            return
+        if not isinstance(self.integrated_, Integrated):
+            raise ValueError(f"integrated is {self.integrated_!r}")
+        self.weighted_posterior_ = self.integrated_.posterior(x, y, counts=counts)
+        self.posterior_ = self.weighted_posterior_.posteriors[0]
 
     @property
     def posterior(self) -> Posterior:

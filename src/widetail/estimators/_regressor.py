@@ -1,5 +1,6 @@
 """Regression with a scale mixture, as a scikit-learn estimator."""
 
+import numbers
 from typing import Any
 
 import jax
@@ -21,12 +22,14 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
 
     With no arguments it standardises, chooses between a few architectures by their evidence, learns their
     hyperparameters (one relevance per feature among them), and conditions exactly on all rows. It needs memory for
-    one n x n matrix and time for its Cholesky factorisation.
+    one n x n matrix and time for its Cholesky factorisation. With 200 rows or fewer nothing is chosen: architectures
+    are averaged and hyperparameters integrated out (see `integrate_rows`).
 
     Args:
         net: a network of `widetail.nn`, a kernel, or a function k(x1, x2); None to choose one.
-        prior: prior of the readout variance in units of the standardised targets; InverseGamma(2, 2) by default,
-            PointMass(1.0) gives a plain Gaussian process.
+        prior: prior of the readout variance in units of the standardised targets; by default InverseGamma(2, 2) for
+            networks and InverseGamma(0.5, 0.5) for sums of functions of few features, whose readout variance may be
+            thousands. PointMass(1.0) gives a plain Gaussian process.
         noise: "scaled" (inside the scale, fast) or "independent" (ordinary Gaussian noise), or a noise object, whose
             variance is where learning starts.
         learn: whether to learn hyperparameters by evidence; False takes them as given.
@@ -41,10 +44,17 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             measured tails are very heavy (two degrees of freedom or fewer), standard deviations are infinite; use
             intervals and quantiles.
         verbose: whether to show progress bars on a terminal.
+        integrate_rows: with at most so many rows, and no `net` of the user's own, hyperparameters are integrated out
+            under the priors of `widetail.learning.HYPERPRIORS` and candidates averaged by their evidence (see
+            `widetail.learning.integrate_evidence`): sums of functions of single features, of pairs of features and of
+            any of them, and a relu network. Predictions are then those of some dozens of processes. 0 for never.
 
     Attributes:
-        process_: the `ScaleMixture` that was learned, in standard units.
+        process_: the `ScaleMixture` that was learned, in standard units; that of the largest weight of several.
         posterior_: its posterior.
+        integrated_: weights, evidences and effective numbers of draws, where hyperparameters were integrated; else
+            None.
+        weighted_posterior_: what then predicts; else None.
         architecture_: which default architecture was chosen, or "given".
         tails_: what was measured (None without `calibrate`).
         choice_, evidence_fit_: what was compared and learned (None where nothing was).
@@ -77,10 +87,23 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         random_state: int = 0,
         calibrate: bool = True,
         verbose: bool = False,
+        integrate_rows: int = 200,
     ):
         super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
         self.calibrate = calibrate
         self.verbose = verbose
+        self.integrate_rows = integrate_rows
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.integrate_rows, numbers.Integral) or self.integrate_rows < 0:
+            raise ValueError(f"integrate_rows must be an integer, zero or more; got {self.integrate_rows!r}.")
+
+    def _most_rows_to_integrate(self) -> int:
+        return int(self.integrate_rows)
+
+    def _sums_are_candidates(self) -> bool:
+        return True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureRegressor":
         """Choose, learn and condition.
@@ -103,17 +126,22 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         self._learn_and_condition(x, scaling.apply(columns).reshape(y.shape), weights)
         posterior = self.posterior_
         self.tails_ = (
-            Tails.measure(posterior.y, posterior.left_out(), posterior.rows.counts) if self.calibrate else None
+            Tails.measure(posterior.y, self._mixture.left_out(), posterior.rows.counts) if self.calibrate else None
         )
         return self
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
-        dist = self.posterior(self._new_inputs(X))
+        dist = self._mixture(self._new_inputs(X))
         return self._in_units(dist if self.tails_ is None else self.tails_.apply(dist))
 
     def _location(self, X: Any) -> np.ndarray:
         """The mean of the predictive distribution, where that exists, and its median."""
+        if self.weighted_posterior_ is not None:  # the same, without the variances that a median of parts would need
+            parts = [posterior.f(self._new_inputs(X)) for posterior in self.weighted_posterior_.posteriors]
+            average = np.tensordot(self.weighted_posterior_.weights, [np.asarray(part.median) for part in parts], 1)
+            shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
+            return average * factor[0] + shift[0] if average.ndim == 1 else average * factor + shift
         return np.asarray(self._in_units(self.posterior.f(self._new_inputs(X))).median)
 
     def predict_interval(

@@ -16,20 +16,23 @@ import scipy.special
 import scipy.stats
 
 from widetail.checks import check_targets
+from widetail.files import savable
 from widetail.learning._hyperpriors import Hyperpriors
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters
-from widetail.predictive import Predictive, Weighted
-from widetail.process import Posterior, RowFactors, ScaleMixture, check_counts, check_noise_weights
+from widetail.learning._weighted_posterior import WeightedPosterior
+from widetail.process import RowFactors, ScaleMixture, check_counts, check_noise_weights
 from widetail.progress import Progress, reporter
 
 DEGREES = 8.0  # of the t distribution that draws come from: wider than a normal one, so that weights stay bounded
 DRAWS_PER_PRIOR_DRAW = 4  # some draws are of the prior: they find other optima, and bound the weights
 SMALL_STEP = 1e-3  # of the logarithms, for second derivatives
+SMOOTH = {"length_scale": 6.0, "weight_var": 0.05, "noise": 1e-6}  # the second start
 LIGHTEST = 1e-3  # of all weights together: lighter draws are left out
 LARGE = 1e10  # what a line search sees where the covariance cannot be factored
 
 
+@savable("learning.Integrated")
 @dataclasses.dataclass(frozen=True)
 class Integrated:
     """Processes that stand for the posterior of their hyperparameters.
@@ -50,40 +53,29 @@ class Integrated:
     effective: dict[str, float]
     best: ScaleMixture
 
-    def posterior(self, x: Any, y: Any, **rows: Any) -> "WeightedPosterior":
+    def __post_init__(self):
+        if not len(self.processes) == len(self.names) == len(self.weights) > 0 or not np.all(self.weights > 0):
+            raise ValueError(f"a positive weight and a name for every process were expected; got {self.weights!r}.")
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Weight of every candidate, all its draws together; the heaviest first."""
+        names = np.array(self.names)
+        shares = {name: float(np.sum(self.weights[names == name])) for name in self.log_evidences}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    def posterior(self, x: Any, y: Any, **rows: Any) -> WeightedPosterior:
         """Condition every process on the same data; `rows` are `noise_weights` and `counts`."""
         return WeightedPosterior([process.posterior(x, y, **rows) for process in self.processes], self.weights)
 
     def __str__(self) -> str:
-        shares = {name: float(np.sum(self.weights[[n == name for n in self.names]])) for name in self.log_evidences}
-        width = max(map(len, shares))
+        width = max(map(len, self.log_evidences))
         lines = [
             f"  {name.ljust(width)}  weight {share:.3f}, log evidence {self.log_evidences[name]:.2f}, "
             f"effective draws {self.effective[name]:.1f}"
-            for name, share in sorted(shares.items(), key=lambda item: -item[1])
+            for name, share in self.shares.items()
         ]
         return "\n".join(["hyperparameters integrated out", *lines])
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class WeightedPosterior:
-    """Posteriors of several processes on the same data, and what they say together.
-
-    Attributes:
-        posteriors: one per process.
-        weights: their probabilities.
-    """
-
-    posteriors: list[Posterior]
-    weights: np.ndarray
-
-    def __call__(self, x_new: Any) -> Predictive:
-        """The predictive distribution of y at the rows of `x_new`."""
-        return Weighted([posterior(x_new) for posterior in self.posteriors], self.weights)
-
-    def f(self, x_new: Any) -> Predictive:
-        """The predictive distribution of the noise-free function at the rows of `x_new`."""
-        return Weighted([posterior.f(x_new) for posterior in self.posteriors], self.weights)
 
 
 def integrate_evidence(
@@ -180,7 +172,17 @@ class _Problem:
             return -np.inf
         return posterior.log_evidence + self.prior.log_prob_and_gradient(vector)[0]
 
+    def starts(self) -> list[np.ndarray]:
+        """As given; and nearly without noise, with functions that hardly bend, from where smooth ones are found."""
+        given = self.parameters.start()
+        parts = []
+        for slot, values in self.parameters.split(given):
+            field = slot.field if slot.part == "kernel" else slot.part
+            parts.append(np.full(slot.size, np.log(SMOOTH[field])) if field in SMOOTH else values)
+        return [np.clip(start, self.low, self.high) for start in (given, np.concatenate(parts))]
+
     def optimum(self, max_iterations: int, tolerance: float) -> np.ndarray:
+        """The best of what the starts lead to."""
         count = self.rows.observations
 
         def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
@@ -190,10 +192,13 @@ class _Problem:
                 return LARGE, np.zeros_like(vector)
             return -value / count, -gradient / count
 
-        start = np.clip(self.parameters.start(), self.low, self.high)
         options = {"maxiter": max_iterations, "ftol": tolerance}
         bounds = list(zip(self.low, self.high, strict=True))
-        return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        found = [
+            scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            for start in self.starts()
+        ]
+        return min(found, key=lambda result: result.fun).x
 
     def precision(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues and eigenvectors of minus the second derivatives; at least what the prior alone would say."""

@@ -89,7 +89,7 @@ class Parameters:
     def process(self, vector: np.ndarray) -> ScaleMixture:
         """The process with the learned numbers put in."""
         leaves = list(self._leaves)
-        for slot, values in self._split(np.exp(vector)):
+        for slot, values in self.split(np.exp(vector)):
             old = self._leaves[slot.index]
             leaves[slot.index] = float(values[0]) if jnp.ndim(old) == 0 else values
         return jax.tree.unflatten(self._structure, leaves)
@@ -99,7 +99,7 @@ class Parameters:
         return np.concatenate(
             [
                 values * np.ravel(np.asarray(derivatives[slot.index], float))
-                for slot, values in self._split(np.exp(vector))
+                for slot, values in self.split(np.exp(vector))
             ]
         )
 
@@ -110,7 +110,8 @@ class Parameters:
         names = [slot.name if slot.size == 1 else f"{slot.name}[{i}]" for slot in self.slots for i in range(slot.size)]
         return list(zip(names, np.exp(vector).tolist(), at_bound.tolist(), strict=True))
 
-    def _split(self, vector: np.ndarray) -> list[tuple[Slot, np.ndarray]]:
+    def split(self, vector: np.ndarray) -> list[tuple[Slot, np.ndarray]]:
+        """The entries of every slot."""
         ends = np.cumsum([slot.size for slot in self.slots])
         return list(zip(self.slots, np.split(vector, ends[:-1]), strict=True))
 

@@ -11,5 +11,6 @@ from widetail.predictive._own_scales import OwnScales as OwnScales
 from widetail.predictive._recalibrated import Recalibrated as Recalibrated
 from widetail.predictive._rescaled import Rescaled as Rescaled
 from widetail.predictive._scale_mixture import NormalScaleMixture as NormalScaleMixture
+from widetail.predictive._student_mixture import student_mixture_root as student_mixture_root
 from widetail.predictive._student_t import StudentT as StudentT
 from widetail.predictive._weighted import Weighted as Weighted

@@ -12,6 +12,8 @@ from widetail.numerics import increasing_root, is_traced, namespace
 from widetail.numerics.special import logsumexp
 from widetail.predictive._base import Predictive
 from widetail.predictive._elliptical import as_double
+from widetail.predictive._student_mixture import student_mixture_root
+from widetail.predictive._student_t import StudentT
 from widetail.priors import Values
 
 # The score is integrated between quantiles of the parts, where the mixture is smooth on the scale of the piece.
@@ -115,8 +117,25 @@ class Weighted(Predictive):
 
         finite = xp.isfinite(lower) & xp.isfinite(upper)
         low, high = xp.where(finite, lower, 0.0), xp.where(finite, upper, 0.0)
-        root = increasing_root(value_and_slope, low, high, unit=width)
+        law = self._student_law() if xp is np else None
+        if law is not None:
+            weights = np.exp(self.log_weights)[:, None]
+            guess = np.sum(np.exp(log_weights) * np.where(finite, parts, 0.0), axis=0)
+            root = student_mixture_root(*law, weights, level, low, high, guess)
+        else:
+            root = increasing_root(value_and_slope, low, high, unit=width)
         return xp.where(finite, root, lower)
+
+    def _student_law(self) -> tuple[Any, Any, Any] | None:
+        """Degrees (J, 1), locations and scales (J, m), where all parts are Student-t distributions of one output."""
+        if len(self.event_shape) != 1 or not all(isinstance(part, StudentT) for part in self.parts):
+            return None
+        students: Any = self.parts
+        if any(np.ndim(part.df) or np.ndim(part.scale) for part in students):
+            return None
+        degrees = np.array([[float(part.df)] for part in students])
+        locations = np.stack([np.asarray(part.loc) for part in students])
+        return degrees, locations, np.stack([np.sqrt(np.asarray(part.dispersion) * part.scale) for part in students])
 
     def _heaviest(self, table: Any) -> Any:
         return table[namespace(self.log_weights).argmax(self.log_weights)]

@@ -1,0 +1,65 @@
+"""Posteriors of several processes on the same data, and what they say together."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import scipy.special
+import scipy.stats
+
+from widetail.predictive import Predictive, Weighted, student_mixture_root
+from widetail.process import LeftOut, Posterior
+
+ONE_SIGMA = float(scipy.special.ndtr(1.0))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WeightedPosterior:
+    """Posteriors of several processes on the same data, and what they say together.
+
+    Attributes:
+        posteriors: one per process.
+        weights: their probabilities.
+    """
+
+    posteriors: list[Posterior]
+    weights: np.ndarray
+
+    def __call__(self, x_new: Any) -> Predictive:
+        """The predictive distribution of y at the rows of `x_new`."""
+        return Weighted([posterior(x_new) for posterior in self.posteriors], self.weights)
+
+    def f(self, x_new: Any) -> Predictive:
+        """The predictive distribution of the noise-free function at the rows of `x_new`."""
+        return Weighted([posterior.f(x_new) for posterior in self.posteriors], self.weights)
+
+    def left_out(self) -> LeftOut:
+        """What every row is predicted to be when one observation of it is left out.
+
+        A process that explains a row well owes some of its weight to that row. So weights are those without it: divided
+        by the density that the process gives to the row from the others. The location is the median of the mixture, the
+        scale half the width of its central 68.3 %.
+        """
+        left = [posterior.left_out() for posterior in self.posteriors]
+        location, scale = (np.stack(part) for part in zip(*left, strict=True))  # (J, n[, outputs])
+        observed = self.posteriors[0].y
+        degrees = float(self.posteriors[0].rows.observations)
+        log_density = scipy.stats.t.logpdf(observed, degrees, location, scale).reshape(*location.shape[:2], -1).sum(-1)
+        weights = scipy.special.softmax(np.log(self.weights)[:, None] - log_density, axis=0)  # (J, n)
+        outputs = location[0].size // location.shape[1]
+        weights = np.repeat(weights, outputs, axis=1)
+        location, scale = (part.reshape(len(part), -1) for part in (location, scale))
+        levels = np.array([1 - ONE_SIGMA, 0.5, ONE_SIGMA])[:, None] * np.ones(location.shape[1])
+        ends = location + scale * scipy.special.stdtrit(degrees, levels)[:, None]  # (3, J, n)
+        roots = student_mixture_root(
+            np.full((len(left), 1), degrees),
+            location,
+            scale,
+            weights,
+            levels,
+            ends.min(axis=1),
+            ends.max(axis=1),
+            np.sum(weights * ends, axis=1),
+        )
+        low, middle, high = roots.reshape(3, *observed.shape)
+        return LeftOut(middle, 0.5 * (high - low))
