@@ -7,13 +7,19 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from widetail.estimators._files import PATHS
+from widetail.estimators._files import PATHS, SavedEstimator
 from widetail.estimators._inputs import with_weights
+from widetail.estimators._scaling import Scaling
 from widetail.estimators._sparse import SparseEstimator
+from widetail.estimators._treatment import ImageTreatment
 from widetail.files import savable
 from widetail.predictive import Predictive
-from widetail.sparse import ClassProbabilities
+from widetail.programs import Program
+from widetail.sparse import ClassProbabilities, TrainingOptions
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
+
+BACKGROUND = "background"
+DEFAULT_TREATMENT = ImageTreatment()
 
 
 @savable("estimators.SparseMixtureClassifier", without=PATHS)
@@ -34,14 +40,16 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         random_state: an integer seed; the same seed gives the same model.
         learn: whether to learn the kernel's hyperparameters.
         learn_rows: rows of the subset from which they are learned (of images at most 200).
-        standardise: whether to standardise inputs: per column of a table or feature of a sequence, all pixels of images
-            alike, with the median of the border as zero.
+        standardise: whether to standardise inputs: per column of a table or feature of a sequence, images as `images`
+            says.
         options: everything else about training, as a `sparse.TrainingOptions`; its defaults by default.
         cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
             rows, or after a fit that was stopped; None keeps them in memory.
         checkpoint: a file that is written after every iteration or epoch and resumed from; what comes before the last
             part of training has files of its own, with names that begin with this one.
         verbose: whether to show progress bars.
+        images: what is done to every image first, an `ImageTreatment`; "background" for one shift and factor for all
+            pixels of all images, with the median of the border as zero. Not for tables and sequences.
 
     Attributes:
         classes_: the labels.
@@ -61,6 +69,47 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
 
     classes_: np.ndarray
     _kept = ("classes_",)
+
+    def __init__(
+        self,
+        net: Any = None,
+        prior: Any = None,
+        inducing: Any = 400,
+        random_state: int = 0,
+        learn: bool = True,
+        learn_rows: int = 800,
+        standardise: bool = True,
+        options: TrainingOptions | None = None,
+        cache: str | None = None,
+        checkpoint: str | None = None,
+        verbose: bool = False,
+        images: Any = DEFAULT_TREATMENT,
+    ):
+        super().__init__(
+            net, prior, inducing, random_state, learn, learn_rows, standardise, options, cache, checkpoint, verbose
+        )
+        self.images = images
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.images != BACKGROUND and not isinstance(self.images, ImageTreatment):
+            raise ValueError(f"images must be an ImageTreatment or {BACKGROUND!r}; got {self.images!r}.")
+
+    @property
+    def _treatment(self) -> ImageTreatment | None:
+        is_image = len(self.input_shape_) > 1 and not isinstance(self.net, Program)
+        return self.images if is_image and self.standardise and self.images != BACKGROUND else None
+
+    def _pixel_scaling(self, x: np.ndarray, counts: np.ndarray | None) -> Scaling:
+        return super()._pixel_scaling(x, counts) if self._treatment is None else Scaling.identity(1)
+
+    def _in_standard_units(self, x: np.ndarray) -> np.ndarray:
+        return super()._in_standard_units(x if self._treatment is None else self._treatment.apply(x))
+
+    @classmethod
+    def from_saved(cls, fields: dict[str, Any]) -> "SavedEstimator":
+        # files from before there were treatments hold models of images around their background
+        return super().from_saved(fields | {"parameters": {"images": BACKGROUND} | fields["parameters"]})
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> "SparseMixtureClassifier":
         """Learn the kernel, choose inducing inputs, train.
