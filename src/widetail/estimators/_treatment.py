@@ -27,13 +27,13 @@ AXES = 4  # images, rows, columns, channels
 class ImageTreatment:
     """Light smoothing, then each image to a centre of 0 and a spread of 1, so that noise and contrast matter little.
 
-    A filter of 3 x 3 pixels takes away most of what is drawn anew for every pixel (salt and pepper, photon noise) and
+    A filter of a few pixels takes away most of what is drawn anew for every pixel (salt and pepper, photon noise) and
     little of a stroke. Brightness and contrast of a picture go with its own centre and spread: `0.35 x + 0.2` becomes
     what `x` becomes. `squash` bounds what a few extreme pixels can do.
 
     Attributes:
-        smoothing: "mean" of 3 x 3 pixels, "binomial" weights (1, 2, 1) / 4 along both axes, "median" of 3 x 3 pixels,
-            "wide" for (1, 4, 6, 4, 1) / 16, or "none". Edge pixels are repeated outside of the image.
+        smoothing: "wide" for weights (1, 4, 6, 4, 1) / 16 along both axes, "binomial" for (1, 2, 1) / 4, "mean" or
+            "median" of 3 x 3 pixels, or "none". Edge pixels are repeated outside of the image.
         centre: of an image, which becomes 0: its "mean", its "median", or the median of its "border". Convolutions pad
             with zeros, so that 0 is what they see around an image.
         squash: whether tanh follows.
@@ -47,7 +47,7 @@ class ImageTreatment:
         True
     """
 
-    smoothing: Smoothing = "mean"
+    smoothing: Smoothing = "wide"
     centre: Centre = "mean"
     squash: bool = False
 
