@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -15,11 +16,12 @@ from widetail.estimators._treatment import ImageTreatment
 from widetail.files import savable
 from widetail.predictive import Predictive
 from widetail.programs import Program
-from widetail.sparse import ClassProbabilities, TrainingOptions
+from widetail.sparse import ClassProbabilities, Doubt, TrainingOptions, fit_doubt
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 
 BACKGROUND = "background"
 DEFAULT_TREATMENT = ImageTreatment()
+ROWS_FOR_DOUBT = 6144
 
 
 @savable("estimators.SparseMixtureClassifier", without=PATHS)
@@ -50,6 +52,9 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         verbose: whether to show progress bars.
         images: what is done to every image first, an `ImageTreatment`; "background" for one shift and factor for all
             pixels of all images, with the median of the border as zero. Not for tables and sequences.
+        doubt: whether to learn, by hiding classes of the training rows in turn, how likely an input is of a class
+            without rows: True, False, or "auto" for where `classes` names some of which `y` has none. It goes to the
+            probabilities of those classes, and `doubts` gives it for any input.
 
     Attributes:
         classes_: the labels.
@@ -57,6 +62,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         model_: the `sparse.SparseModel`.
         fit_: how training went, as a `sparse.SparseFit`; None in a loaded model.
         choice_: what held-out rows said, as a `sparse.HeldOutChoice`; None where they were not asked.
+        doubt_: a `sparse.Doubt`, or None where none was learned.
 
     Example:
         >>> import numpy as np
@@ -68,6 +74,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     """
 
     classes_: np.ndarray
+    doubt_: Doubt | None
     _kept = ("classes_",)
 
     def __init__(
@@ -84,16 +91,20 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         checkpoint: str | None = None,
         verbose: bool = False,
         images: Any = DEFAULT_TREATMENT,
+        doubt: Any = "auto",
     ):
         super().__init__(
             net, prior, inducing, random_state, learn, learn_rows, standardise, options, cache, checkpoint, verbose
         )
         self.images = images
+        self.doubt = doubt
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.images != BACKGROUND and not isinstance(self.images, ImageTreatment):
             raise ValueError(f"images must be an ImageTreatment or {BACKGROUND!r}; got {self.images!r}.")
+        if self.doubt not in ("auto", True, False):
+            raise ValueError(f"doubt must be True, False or 'auto'; got {self.doubt!r}.")
 
     @property
     def _treatment(self) -> ImageTreatment | None:
@@ -124,7 +135,14 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, allow_nd=True))
         check_classification_targets(y)
         x, y, counts = with_weights(x, y, sample_weight)
-        return self._first_fit(x, y, counts, np.unique(y if classes is None else np.asarray(classes)))
+        self._first_fit(x, y, counts, np.unique(y if classes is None else np.asarray(classes)))
+        numbers = self._numbers(y)
+        is_wanted = len(np.unique(numbers)) < len(self.classes_) if self.doubt == "auto" else self.doubt
+        if is_wanted and len(self.classes_) > 2:
+            x, numbers = self._shuffled(x, numbers)
+            inputs = self._more_inputs(x[:ROWS_FOR_DOUBT])
+            self.doubt_ = fit_doubt(self.model_, inputs, numbers, seed=self._seed, progress=self.verbose)
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SparseMixtureClassifier":
         """Learn from more rows in addition to those before, and end where one table of them all would.
@@ -150,7 +168,10 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
             return self._first_fit(x, y, counts, np.unique(np.asarray(classes)))
         if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_!r}; got {classes!r}.")
-        self._fit_more(self._more_inputs(x), self._targets(self._numbers(y)), counts)
+        numbers = self._numbers(y)
+        self._fit_more(self._more_inputs(x), self._targets(numbers), counts)
+        if self.doubt_ is not None:
+            self.doubt_ = self.doubt_.after(numbers)
         return self
 
     def _first_fit(
@@ -165,7 +186,17 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         outputs = 1 if len(classes) == 2 else len(classes)
         inputs = self._first_inputs(x, counts)
         self._fit_all(inputs, self._targets(numbers), counts, guide, numbers, likelihood, outputs)
+        self.doubt_ = None
         return self
+
+    def _learned(self) -> dict[str, Any]:
+        return super()._learned() | ({} if self.doubt_ is None else {"doubt_": self.doubt_})
+
+    def _restore(self, learned: dict[str, Any]) -> None:
+        self.doubt_ = learned.pop("doubt_", None)
+        if not isinstance(self.doubt_, Doubt | None):
+            raise ValueError(f"doubt_ is {self.doubt_!r}")
+        super()._restore(learned)
 
     def _numbers(self, y: np.ndarray) -> np.ndarray:
         """Class numbers; a ValueError for labels that are not among the classes."""
@@ -179,9 +210,35 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         return numbers[:, None].astype(np.float64) if len(self.classes_) == 2 else numbers
 
     def class_probabilities(self, X: Any) -> ClassProbabilities:
-        """Probabilities, entropy and mutual information together, at the cost of one of them."""
+        """Probabilities, entropy and mutual information together, at the cost of one of them.
+
+        Doubt, where it was learned, is in the probabilities of classes without rows and in the entropy; the mutual
+        information is that of the latent functions alone.
+        """
+        found, doubt = self._with_doubt(X)
+        if self.doubt_ is None or doubt is None or not np.any(self.doubt_.is_unseen):
+            return found
+        p = self.doubt_.applied(found.probabilities, doubt)
+        return ClassProbabilities(p, -np.sum(xlogy(p, p), axis=1), found.mutual_information)
+
+    def doubts(self, X: Any) -> np.ndarray:
+        """The probability that each input is of a class that training had no rows of, shape (m,); needs `doubt_`.
+
+        It was learned where a tenth of the rows were of a hidden class, and then lowered until it costs next to
+        nothing: a score to rank inputs by, rather than a frequency.
+        """
+        found = self._with_doubt(X)[1]
+        if found is None:
+            raise ValueError("doubts needs a model with doubt=True, three classes and 300 rows or more.")
+        return found
+
+    def _with_doubt(self, X: Any) -> tuple[ClassProbabilities, np.ndarray | None]:
         x = self._new_inputs(X)
-        return self.model_.class_probabilities(x, seed=self._seed)
+        found = self.model_.class_probabilities(x, seed=self._seed)
+        if self.doubt_ is None:
+            return found, None
+        whitening = self.model_.whitening
+        return found, self.doubt_.of(whitening, *whitening.features(x), found.probabilities)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, integrated over latent functions and scale, shape (m, classes)."""
