@@ -139,9 +139,9 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         numbers = self._numbers(y)
         is_wanted = len(np.unique(numbers)) < len(self.classes_) if self.doubt == "auto" else self.doubt
         if is_wanted and len(self.classes_) > 2:
-            x, numbers = self._shuffled(x, numbers)
-            inputs = self._more_inputs(x[:ROWS_FOR_DOUBT])
-            self.doubt_ = fit_doubt(self.model_, inputs, numbers, seed=self._seed, progress=self.verbose)
+            (order,) = self._shuffled(np.arange(len(x)))
+            inputs = self._more_inputs(x[order[:ROWS_FOR_DOUBT]])
+            self.doubt_ = fit_doubt(self.model_, inputs, numbers[order], seed=self._seed, progress=self.verbose)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SparseMixtureClassifier":
@@ -234,11 +234,9 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
 
     def _with_doubt(self, X: Any) -> tuple[ClassProbabilities, np.ndarray | None]:
         x = self._new_inputs(X)
-        found = self.model_.class_probabilities(x, seed=self._seed)
         if self.doubt_ is None:
-            return found, None
-        whitening = self.model_.whitening
-        return found, self.doubt_.of(whitening, *whitening.features(x), found.probabilities)
+            return self.model_.class_probabilities(x, seed=self._seed), None
+        return self.doubt_.predict(self.model_, x, seed=self._seed)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, integrated over latent functions and scale, shape (m, classes)."""

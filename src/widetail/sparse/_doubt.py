@@ -17,13 +17,14 @@ from scipy.special import expit, xlogy
 
 from widetail.files import savable
 from widetail.progress import Progress, reporter
-from widetail.sparse._features import JITTER, Whitening
+from widetail.sparse._features import JITTER
 from widetail.sparse._model import SparseModel
-from widetail.sparse._probabilities import class_probabilities
+from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
 from widetail.sparse._rows import Rows, variances
 from widetail.sparse._train import train
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Categorical
+from widetail.sparse.likelihoods._base import SMALLEST_VARIANCE
 
 ROWS_TO_TRAIN, ROWS_TO_SCORE = 4096, 2048  # of the models with a class hidden
 FEWEST_ROWS = 300
@@ -63,18 +64,18 @@ class Doubt:
         if not self.centre.shape == self.spread.shape == self.weights.shape == (2,) or not np.all(self.spread > 0):
             raise ValueError("a doubt needs a centre, a positive spread and a weight for each of its two scores.")
 
-    def of(
-        self, whitening: Whitening, features: np.ndarray, residual: np.ndarray, probabilities: np.ndarray
-    ) -> np.ndarray:
-        """The probability that each input is of a class without rows, as one of the hidden classes was; shape (m,).
+    def predict(self, model: SparseModel, x: Any, *, seed: int = 0) -> tuple[ClassProbabilities, np.ndarray]:
+        """Class probabilities without doubt, and the probability of a class without rows, shape (m,).
 
         Args:
-            whitening: of the model.
-            features, residual: what it makes of the inputs.
-            probabilities: of the classes without doubt, shape (m, classes).
+            model: for which the doubt was learned.
+            x: inputs, rows first.
+            seed: as in `class_probabilities`.
         """
-        scores = _scores(whitening.factor, self.groups, features, residual, probabilities)
-        return expit(self.intercept + (scores - self.centre) / self.spread @ self.weights)
+        features, residual = (part.astype(np.float64) for part in model.whitening.features(x))
+        found = class_probabilities(*_latent(model, features, residual * model.open_share), seed=seed)
+        scores = _scores(model.whitening.factor, self.groups, features, residual, found.probabilities)
+        return found, expit(self.intercept + (scores - self.centre) / self.spread @ self.weights)
 
     def applied(self, probabilities: np.ndarray, doubt: np.ndarray) -> np.ndarray:
         """Class probabilities with the share `doubt` for the classes without rows, all alike.
@@ -123,7 +124,7 @@ def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Pr
     hidden = seen[np.linspace(0, len(seen) - 1, min(MOST_HIDDEN, len(seen))).round().astype(int)]
     report = reporter(progress, "doubt")
     parts, labels = [], []
-    for number, label in enumerate(hidden):
+    for number, label in enumerate(hidden.tolist()):
         report(number, len(hidden))
         is_kept = groups != label
         if np.all(is_kept) or len(np.unique(groups[is_kept])) < FEWEST_CLASSES - 1:
@@ -154,7 +155,8 @@ def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Pr
 
 def _latent(model: SparseModel, features: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
     rows = Rows.of(features, residual, np.zeros(len(features)))
-    return features @ model.q.mean.T, np.asarray(variances(rows, model.q), np.float64), model.q.law
+    variance = np.maximum(np.asarray(variances(rows, model.q), np.float64), SMALLEST_VARIANCE)
+    return features @ model.q.mean.T, variance, model.q.law
 
 
 def _without(
@@ -182,9 +184,9 @@ def _without(
     start = Variational.at_prior(len(model.q.mean), int(np.sum(is_kept)), model.q.law)
     found = train(some, model.likelihood, start, tolerance=ROUGH, seed=seed)
     held_out = rows.after(count)
-    mean = own[count:] @ found.q.mean.T
+    mean, variance = own[count:] @ found.q.mean.T, np.asarray(variances(held_out, found.q), np.float64)
     probabilities = class_probabilities(
-        mean, np.asarray(variances(held_out, found.q), np.float64), found.q.law, draws=64
+        mean, np.maximum(variance, SMALLEST_VARIANCE), found.q.law, draws=64
     ).probabilities
     scores = _scores(own_factor, groups[is_kept], own[count:], own_residual[count:], probabilities)
     return scores, y[count:] == label
