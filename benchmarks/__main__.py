@@ -13,6 +13,7 @@ from benchmarks import (  # noqa: F401 (they register)
     memory,
     programs,
     sparse,
+    treatments,
     uci,
 )
 from benchmarks._registry import BENCHMARKS

@@ -7,6 +7,7 @@ import numpy as np
 import widetail as wt
 from benchmarks.workers._serve import memory, serve
 from widetail.datasets import load_images
+from widetail.datasets.shifts import corrupt_mnist
 from widetail.experiments.sparse import network
 from widetail.sparse import TrainingOptions
 
@@ -14,7 +15,7 @@ DEPTH = 4
 PRIORS = {"SVGP": wt.PointMass(1.0), "SVTP": wt.InverseGamma(2.0, 2.0)}
 
 
-def fit(images, inducing, model, cache, rows=None, test_rows=None, root=False, **options):
+def fit(images, inducing, model, cache, rows=None, test_rows=None, root=False, shifts=(), keep=None, **options):
     data = load_images(images)
 
     def of_pixels(x):
@@ -26,11 +27,23 @@ def fit(images, inducing, model, cache, rows=None, test_rows=None, root=False, *
     fitted = wt.SparseMixtureClassifier(network(DEPTH), PRIORS[model], inducing, options=training, cache=cache)
     fitted.fit(of_pixels(data.x_train[:rows]), data.y_train[:rows])
     seconds, cpu, peak = time.perf_counter() - start, time.process_time() - used, memory("VmHWM")
-    p = fitted.predict_proba(of_pixels(data.x_test[:test_rows]))
     labels = data.y_test[:test_rows].astype(int)
+
+    def log_probability(pixels):
+        return fitted.predict_log_proba(of_pixels(pixels))[np.arange(len(labels)), labels]
+
+    p = fitted.predict_proba(of_pixels(data.x_test[:test_rows]))
+    shifted = {}
+    for name in shifts:
+        pixels = data.x_test[:test_rows]
+        pixels = 0.35 * pixels + 0.2 * 255 if name == "faint" else corrupt_mnist(pixels, name, seed=0)
+        shifted[name] = -float(np.mean(log_probability(pixels)))
+    if keep is not None:
+        fitted.save(keep)
     return {
         "accuracy": float(np.mean(np.argmax(p, axis=1) == labels)),
         "nll": -float(np.mean(np.log(p[np.arange(len(labels)), labels]))),
+        "shifted": shifted,
         "scale": 1 / fitted.model_.q.law.mean_precision,
         "open_share": fitted.model_.open_share,
         "bound": fitted.fit_.bound,

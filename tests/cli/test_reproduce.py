@@ -15,7 +15,7 @@ def toy_experiment(monkeypatch):
 
 
 def test_without_a_name_it_lists_the_experiments(run):
-    names = ["theory", "uci", "gaussian-classification", "sparse", "ensemble"]
+    names = ["theory", "uci", "gaussian-classification", "sparse", "unseen", "ensemble"]
     assert run("reproduce").out.split() == names
     assert run("reproduce", "--json").json == {"experiments": names}
 
@@ -25,13 +25,21 @@ def test_it_writes_a_report_and_says_where(run, tmp_path):
     out = tmp_path / "results"
     outcome = run("reproduce", "theory", "--quick", "--out", out)
     assert outcome.code == 0, outcome.err
-    assert outcome.out.replace("\n", "") == f"report: {out / 'report.html'}"
+    title, *sentences, where = outcome.out.splitlines()
+    assert where == f"report: {out / 'report.html'}"
+    assert sentences
+    assert all(line.startswith("- ") for line in sentences)
     assert "ToyConfig(draws=50, seeds=6, seed=0)" in outcome.err  # what is about to be done
     assert "12/12" in outcome.err
     assert {path.name for path in out.iterdir()} == {"rows.jsonl", "arrays", "figures", "report.md", "report.html"}
     before = (out / "rows.jsonl").read_bytes()
     again = run("reproduce", "theory", "--out", out, "--json", "--quiet")
-    assert again.json == {"experiment": "theory", "size": "quick", "report": str(out / "report.html")}
+    assert again.json == {
+        "experiment": "theory",
+        "size": "quick",
+        "report": str(out / "report.html"),
+        "findings": {title: [line.removeprefix("- ") for line in sentences]},
+    }
     assert again.err == ""
     assert (out / "rows.jsonl").read_bytes() == before
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from widetail.experiments import sparse
+from widetail.experiments import sparse, unseen
 from widetail.experiments._registry import Results
 from widetail.priors import LogNormal
 
@@ -49,3 +49,17 @@ def test_mnist(data_folder):
         assert row["accuracy"] > 0.87
         assert np.isfinite(row["nll"])
         assert row["nll"] < 0.35
+
+
+@pytest.mark.slow
+def test_classes_never_seen():
+    small = unseen.UnseenConfig(images=("digits",), seeds=1, rows=1500, test_rows=300, inducing=56, depth=1)
+    rows = [{**task.key, **row} for task in unseen.tasks(small) for row in task.run().rows]
+    by_model = {row["model"]: row for row in rows}
+    plain, doubt = by_model["SVGP"], by_model["SVGP with doubt"]
+    assert len(by_model) == 7
+    assert doubt["nll"] < plain["nll"] - 0.1
+    assert doubt["nll_seen"] < plain["nll_seen"] + 0.05
+    assert by_model[unseen.DOUBLED]["nll_unseen"] < plain["nll_unseen"]
+    found = unseen.EXPERIMENT.findings(Results(small, "quick", rows, lambda *key: {}))
+    assert "SVGP with doubt" in found.sentences[0]

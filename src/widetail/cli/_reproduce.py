@@ -27,7 +27,7 @@ def reproduce(
 ):
     """Redo a table or figure of the paper.
 
-    Writes a report that says what differs and why.
+    Says what was found, and writes a report with the tables, what differs from the paper and why.
     """
     experiments: Any = importlib.import_module("widetail.experiments")
     output = Output(as_json=as_json, quiet=quiet)
@@ -40,6 +40,14 @@ def reproduce(
     if name not in (*names, "all"):
         raise UsageError(f"no experiment is called {name!r}; there are {', '.join(names)}, and all.")
     size = "full" if is_full else "quick"
-    report = experiments.reproduce(name, size=size, out=out, progress=not quiet)
-    results = {"experiment": name, "size": size, "report": str(report)}
-    output.result(results, lambda console: console.print(f"report: {report}"))
+    found = experiments.reproduced(name, size=size, out=out, progress=not quiet)
+    results = {"experiment": name, "size": size, "report": str(found.page), "findings": found.findings}
+
+    def show(console: Any) -> None:
+        for title, sentences in found.findings.items():
+            console.print(title)
+            for sentence in sentences:
+                console.print(f"- {sentence}", soft_wrap=True)
+        console.print(f"report: {found.page}", soft_wrap=True)
+
+    output.result(results, show)

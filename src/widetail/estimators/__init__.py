@@ -9,6 +9,7 @@ from widetail.estimators._scaling import Scaling as Scaling
 from widetail.estimators._sparse_classifier import SparseMixtureClassifier as SparseMixtureClassifier
 from widetail.estimators._sparse_regressor import SparseMixtureRegressor as SparseMixtureRegressor
 from widetail.estimators._tails import Tails as Tails
+from widetail.estimators._treatment import ImageTreatment as ImageTreatment
 from widetail.estimators._wide import default_network as default_network
 from widetail.estimators._wide_classifier import WideEnsembleClassifier as WideEnsembleClassifier
 from widetail.estimators._wide_regressor import WideEnsembleRegressor as WideEnsembleRegressor

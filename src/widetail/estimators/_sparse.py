@@ -149,7 +149,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
 
     def _given_inducing(self) -> np.ndarray:
         inputs = np.asarray(self.inducing, np.float64)
-        return self.x_scaling_.apply(inputs.reshape(len(inputs), *self.input_shape_))
+        return self._in_standard_units(inputs.reshape(len(inputs), *self.input_shape_))
 
     def _informed(self, likelihood: Likelihood, noise: float) -> Likelihood:
         """The likelihood with what the evidence said about noise."""

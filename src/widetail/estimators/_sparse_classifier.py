@@ -3,17 +3,25 @@
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from widetail.estimators._files import PATHS
+from widetail.estimators._files import PATHS, SavedEstimator
 from widetail.estimators._inputs import with_weights
+from widetail.estimators._scaling import Scaling
 from widetail.estimators._sparse import SparseEstimator
+from widetail.estimators._treatment import ImageTreatment
 from widetail.files import savable
 from widetail.predictive import Predictive
-from widetail.sparse import ClassProbabilities
+from widetail.programs import Program
+from widetail.sparse import ClassProbabilities, Doubt, TrainingOptions, fit_doubt
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
+
+BACKGROUND = "background"
+DEFAULT_TREATMENT = ImageTreatment()
+ROWS_FOR_DOUBT = 6144
 
 
 @savable("estimators.SparseMixtureClassifier", without=PATHS)
@@ -34,14 +42,19 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         random_state: an integer seed; the same seed gives the same model.
         learn: whether to learn the kernel's hyperparameters.
         learn_rows: rows of the subset from which they are learned (of images at most 200).
-        standardise: whether to standardise inputs: per column of a table or feature of a sequence, all pixels of images
-            alike, with the median of the border as zero.
+        standardise: whether to standardise inputs: per column of a table or feature of a sequence, images as `images`
+            says.
         options: everything else about training, as a `sparse.TrainingOptions`; its defaults by default.
         cache: a file in which features are kept as a memory map, and found again by a later fit of the same kernel and
             rows, or after a fit that was stopped; None keeps them in memory.
         checkpoint: a file that is written after every iteration or epoch and resumed from; what comes before the last
             part of training has files of its own, with names that begin with this one.
         verbose: whether to show progress bars.
+        images: what is done to every image first, an `ImageTreatment`; "background" for one shift and factor for all
+            pixels of all images, with the median of the border as zero. Not for tables and sequences.
+        doubt: whether to learn, by hiding classes of the training rows in turn, how likely an input is of a class
+            without rows: True, False, or "auto" for where `classes` names some of which `y` has none. It goes to the
+            probabilities of those classes, and `doubts` gives it for any input.
 
     Attributes:
         classes_: the labels.
@@ -49,6 +62,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         model_: the `sparse.SparseModel`.
         fit_: how training went, as a `sparse.SparseFit`; None in a loaded model.
         choice_: what held-out rows said, as a `sparse.HeldOutChoice`; None where they were not asked.
+        doubt_: a `sparse.Doubt`, or None where none was learned.
 
     Example:
         >>> import numpy as np
@@ -60,7 +74,53 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     """
 
     classes_: np.ndarray
+    doubt_: Doubt | None
     _kept = ("classes_",)
+
+    def __init__(
+        self,
+        net: Any = None,
+        prior: Any = None,
+        inducing: Any = 400,
+        random_state: int = 0,
+        learn: bool = True,
+        learn_rows: int = 800,
+        standardise: bool = True,
+        options: TrainingOptions | None = None,
+        cache: str | None = None,
+        checkpoint: str | None = None,
+        verbose: bool = False,
+        images: Any = DEFAULT_TREATMENT,
+        doubt: Any = "auto",
+    ):
+        super().__init__(
+            net, prior, inducing, random_state, learn, learn_rows, standardise, options, cache, checkpoint, verbose
+        )
+        self.images = images
+        self.doubt = doubt
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.images != BACKGROUND and not isinstance(self.images, ImageTreatment):
+            raise ValueError(f"images must be an ImageTreatment or {BACKGROUND!r}; got {self.images!r}.")
+        if self.doubt not in ("auto", True, False):
+            raise ValueError(f"doubt must be True, False or 'auto'; got {self.doubt!r}.")
+
+    @property
+    def _treatment(self) -> ImageTreatment | None:
+        is_image = len(self.input_shape_) > 1 and not isinstance(self.net, Program)
+        return self.images if is_image and self.standardise and self.images != BACKGROUND else None
+
+    def _pixel_scaling(self, x: np.ndarray, counts: np.ndarray | None) -> Scaling:
+        return super()._pixel_scaling(x, counts) if self._treatment is None else Scaling.identity(1)
+
+    def _in_standard_units(self, x: np.ndarray) -> np.ndarray:
+        return super()._in_standard_units(x if self._treatment is None else self._treatment.apply(x))
+
+    @classmethod
+    def from_saved(cls, fields: dict[str, Any]) -> "SavedEstimator":
+        # files from before there were treatments hold models of images around their background
+        return super().from_saved(fields | {"parameters": {"images": BACKGROUND} | fields["parameters"]})
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> "SparseMixtureClassifier":
         """Learn the kernel, choose inducing inputs, train.
@@ -75,7 +135,14 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, allow_nd=True))
         check_classification_targets(y)
         x, y, counts = with_weights(x, y, sample_weight)
-        return self._first_fit(x, y, counts, np.unique(y if classes is None else np.asarray(classes)))
+        self._first_fit(x, y, counts, np.unique(y if classes is None else np.asarray(classes)))
+        numbers = self._numbers(y)
+        is_wanted = len(np.unique(numbers)) < len(self.classes_) if self.doubt == "auto" else self.doubt
+        if is_wanted and len(self.classes_) > 2:
+            (order,) = self._shuffled(np.arange(len(x)))
+            inputs = self._more_inputs(x[order[:ROWS_FOR_DOUBT]])
+            self.doubt_ = fit_doubt(self.model_, inputs, numbers[order], seed=self._seed, progress=self.verbose)
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SparseMixtureClassifier":
         """Learn from more rows in addition to those before, and end where one table of them all would.
@@ -101,7 +168,10 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
             return self._first_fit(x, y, counts, np.unique(np.asarray(classes)))
         if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_!r}; got {classes!r}.")
-        self._fit_more(self._more_inputs(x), self._targets(self._numbers(y)), counts)
+        numbers = self._numbers(y)
+        self._fit_more(self._more_inputs(x), self._targets(numbers), counts)
+        if self.doubt_ is not None:
+            self.doubt_ = self.doubt_.after(numbers)
         return self
 
     def _first_fit(
@@ -116,7 +186,17 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         outputs = 1 if len(classes) == 2 else len(classes)
         inputs = self._first_inputs(x, counts)
         self._fit_all(inputs, self._targets(numbers), counts, guide, numbers, likelihood, outputs)
+        self.doubt_ = None
         return self
+
+    def _learned(self) -> dict[str, Any]:
+        return super()._learned() | ({} if self.doubt_ is None else {"doubt_": self.doubt_})
+
+    def _restore(self, learned: dict[str, Any]) -> None:
+        self.doubt_ = learned.pop("doubt_", None)
+        if not isinstance(self.doubt_, Doubt | None):
+            raise ValueError(f"doubt_ is {self.doubt_!r}")
+        super()._restore(learned)
 
     def _numbers(self, y: np.ndarray) -> np.ndarray:
         """Class numbers; a ValueError for labels that are not among the classes."""
@@ -130,13 +210,41 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         return numbers[:, None].astype(np.float64) if len(self.classes_) == 2 else numbers
 
     def class_probabilities(self, X: Any) -> ClassProbabilities:
-        """Probabilities, entropy and mutual information together, at the cost of one of them."""
+        """Probabilities, entropy and mutual information together, at the cost of one of them.
+
+        Doubt, where it was learned, is in the probabilities of classes without rows and in the entropy; the mutual
+        information is that of the latent functions alone.
+        """
+        found, doubt = self._with_doubt(X)
+        if self.doubt_ is None or doubt is None or not np.any(self.doubt_.is_unseen):
+            return found
+        p = self.doubt_.applied(found.probabilities, doubt)
+        return ClassProbabilities(p, -np.sum(xlogy(p, p), axis=1), found.mutual_information)
+
+    def doubts(self, X: Any) -> np.ndarray:
+        """The probability that each input is of a class that training had no rows of, shape (m,); needs `doubt_`.
+
+        It was learned where a tenth of the rows were of a hidden class, and then lowered until it costs next to
+        nothing: a score to rank inputs by, rather than a frequency.
+        """
+        found = self._with_doubt(X)[1]
+        if found is None:
+            raise ValueError("doubts needs a model with doubt=True, three classes and 300 rows or more.")
+        return found
+
+    def _with_doubt(self, X: Any) -> tuple[ClassProbabilities, np.ndarray | None]:
         x = self._new_inputs(X)
-        return self.model_.class_probabilities(x, seed=self._seed)
+        if self.doubt_ is None:
+            return self.model_.class_probabilities(x, seed=self._seed), None
+        return self.doubt_.predict(self.model_, x, seed=self._seed)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, integrated over latent functions and scale, shape (m, classes)."""
         return self.class_probabilities(X).probabilities
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of class probabilities, shape (m, classes); the error at 1e-6 is below 0.01 nats."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
@@ -159,5 +267,4 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     def log_score(self, X: Any, y: Any) -> float:
         """Mean over rows of the log probability of the label; higher is better."""
         columns = self._numbers(np.asarray(y))
-        p = self.predict_proba(X)[np.arange(len(columns)), columns]
-        return float(np.mean(np.log(p)))
+        return float(np.mean(self.predict_log_proba(X)[np.arange(len(columns)), columns]))

@@ -5,7 +5,9 @@ run that was interrupted goes on where it stopped.
 """
 
 from widetail.experiments._registry import MODULES as _MODULES
+from widetail.experiments._reproduce import Reproduced as Reproduced
 from widetail.experiments._reproduce import reproduce as reproduce
+from widetail.experiments._reproduce import reproduced as reproduced
 from widetail.experiments._store import ConfigChangedError as ConfigChangedError
 
 NAMES: tuple[str, ...] = tuple(_MODULES)

@@ -19,6 +19,7 @@ MODULES: Mapping[str, str] = {
     "uci": "uci",
     "gaussian-classification": "gaussian_classification",
     "sparse": "sparse",
+    "unseen": "unseen",
     "ensemble": "ensembles",
 }
 

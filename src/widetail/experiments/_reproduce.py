@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from widetail.experiments._markdown import to_markdown
 from widetail.experiments._page import to_html
@@ -17,6 +17,18 @@ from widetail.experiments._store import LINES, Store, name_of
 from widetail.files import write_whole
 
 PAGE = "report.html"
+
+
+class Reproduced(NamedTuple):
+    """What an experiment found.
+
+    Attributes:
+        page: path of the HTML page of the report.
+        findings: its sentences, by the title of every experiment.
+    """
+
+    page: Path
+    findings: dict[str, list[str]]
 
 
 def reproduce(name: str, *, size: Size = "quick", out: Path | str | None = None, progress: bool = True) -> Path:
@@ -35,17 +47,26 @@ def reproduce(name: str, *, size: Size = "quick", out: Path | str | None = None,
     Returns:
         Path of the HTML page. The same report as Markdown, `report.md`, is next to it.
     """
+    return reproduced(name, size=size, out=out, progress=progress).page
+
+
+def reproduced(name: str, *, size: Size = "quick", out: Path | str | None = None, progress: bool = True) -> Reproduced:
+    """As `reproduce`, with the sentences of the report beside its path."""
     if size not in get_args(Size):
         raise ValueError(f"size must be 'quick' or 'full'; got {size!r}.")
     if name != "all":
         folder = default_folder(name, size) if out is None else Path(out)
-        return _write([_run(name, size, folder, progress, _command(name, size, out))], folder)
+        return _finished([_run(name, size, folder, progress, _command(name, size, out))], folder)
     reports = []
     for part in MODULES:
         folder = default_folder(part, size) if out is None else Path(out) / part
         reports.append(_run(part, size, folder, progress, _command(part, size, None if out is None else folder)))
         _write(reports[-1:], folder)
-    return _write(reports, default_folder("all", size) if out is None else Path(out))
+    return _finished(reports, default_folder("all", size) if out is None else Path(out))
+
+
+def _finished(reports: Sequence[Report], folder: Path) -> Reproduced:
+    return Reproduced(_write(reports, folder), {report.title: list(report.findings) for report in reports})
 
 
 def _run(name: str, size: Size, folder: Path, progress: bool, command: str) -> Report:

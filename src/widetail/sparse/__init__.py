@@ -3,6 +3,8 @@
 from widetail.sparse._adam import AdamFit as AdamFit
 from widetail.sparse._adam import train_adam as train_adam
 from widetail.sparse._counts import CountMixture as CountMixture
+from widetail.sparse._doubt import Doubt as Doubt
+from widetail.sparse._doubt import fit_doubt as fit_doubt
 from widetail.sparse._features import Whitening as Whitening
 from widetail.sparse._fit import fit as fit
 from widetail.sparse._fit import update as update

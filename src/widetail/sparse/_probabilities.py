@@ -1,18 +1,23 @@
 """Class probabilities: softmax or sigmoid, integrated over the latent functions and the scale."""
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from scipy.stats import norm, qmc
 
+from widetail.sparse._gumbel import GumbelTable, gumbel_table, log_softmax_integral
 from widetail.sparse._scale import ScaleLaw
 
 DRAWS = 2048
 ROWS_AT_ONCE = 128
+LARGEST_NODES = 192  # of the integral over the largest value
+FEWEST_NODES = 3  # of the scale
+# Nodes of the scale for a standard deviation of its logarithm below a width.
+NODES_FOR_WIDTH = ((0.1, 3), (0.4, 6), (1.0, 12), (float("inf"), 24))
 
 
 class ClassProbabilities(NamedTuple):
@@ -33,31 +38,62 @@ class ClassProbabilities(NamedTuple):
 def class_probabilities(
     mean: np.ndarray, variance: np.ndarray, law: ScaleLaw, *, seed: int = 0, draws: int = DRAWS
 ) -> ClassProbabilities:
-    """Probabilities of classes by quasi-Monte Carlo: one scrambled Sobol point per draw of (scale, latent values).
+    """Probabilities of classes by quadrature, over the largest value and over the scale.
 
-    With 2048 draws the error is a few 1e-4. One scale is shared by the outputs of a draw, as it is in the model.
+    The logarithm of a probability of 1e-6 or more has an error below 0.001 nats for a known scale of which the latent
+    values have standard deviations up to 30, and below 0.01 nats for a law of the scale. The mutual information comes
+    from scrambled Sobol points; with 2048 of them its error is a few 1e-4. One scale is shared by the outputs of a
+    draw, as it is in the model.
 
     Args:
-        mean, variance: of the latent values given a unit scale, shape (m, classes), or (m, 1) for two classes.
+        mean, variance: of the latent values given a unit scale, shape (m, classes), or (m, 1) for two classes. Outputs
+            are independent given the scale.
         law: of the scale.
-        seed: of the scrambling; the same seed gives the same numbers.
+        seed: of the Sobol points; the same seed gives the same numbers.
         draws: a power of two.
     """
     scales, table = _draws(law, mean.shape[1], seed, draws)
     parts = []
     size = min(ROWS_AT_ONCE, 1 << (len(mean) - 1).bit_length())
     with jax.enable_x64(True):
+        nodes, weights = scale_nodes(law)
         for start in range(0, len(mean), size):
             rows = slice(start, start + size)
-            filled = [_filled(part[rows].astype(np.float32), size) for part in (mean, variance)]
-            found = _integrate(*filled, scales, table)
-            parts.append([np.asarray(part)[: len(mean) - start] for part in found])
+            filled = [_filled(np.asarray(part[rows], np.float64), size) for part in (mean, variance)]
+            log_p = _integrate(*filled, nodes, np.log(weights), gumbel_table())
+            entropy = _expected_entropy(*(part.astype(np.float32) for part in filled), scales, table)
+            parts.append([np.asarray(part)[: len(mean) - start] for part in (log_p, entropy)])
     log_probabilities, expected_entropy = (np.concatenate(part) for part in zip(*parts, strict=True))
-    # by way of logarithms: the probability of a class that is ruled out can be too small for single precision
-    probabilities = np.exp(log_probabilities.astype(np.float64))
+    probabilities = np.exp(log_probabilities)
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     entropy = -np.sum(probabilities * np.log(np.maximum(probabilities, 1e-300)), axis=1)
     return ClassProbabilities(probabilities, entropy, np.maximum(entropy - expected_entropy, 0.0))
+
+
+def scale_nodes(law: ScaleLaw) -> tuple[np.ndarray, np.ndarray]:
+    """The rule of Gauss for the logarithm of the scale: few nodes, more for a wide law."""
+    scales, weights = law.nodes()
+    if len(scales) <= FEWEST_NODES:
+        return scales, weights
+    logs, weights = np.log(scales), weights / np.sum(weights)
+    centre = float(weights @ logs)
+    width = float(np.sqrt(weights @ (logs - centre) ** 2))
+    count = min(next(count for most, count in NODES_FOR_WIDTH if width < most), len(scales))
+    # Lanczos on the points of the law, with full orthogonalisation: the Jacobi matrix of its polynomials
+    x, basis = (logs - centre) / max(width, 1e-12), [np.sqrt(weights)]
+    diagonal, beside = [], []
+    for _ in range(count):
+        diagonal.append(float(basis[-1] @ (x * basis[-1])))
+        rest = x * basis[-1]
+        for _ in range(2):
+            rest = rest - np.stack(basis).T @ (np.stack(basis) @ rest)
+        length = float(np.linalg.norm(rest))
+        if length < 1e-10:
+            break
+        beside.append(length)
+        basis.append(rest / length)
+    places, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+    return np.exp(centre + width * places), vectors[0] ** 2
 
 
 def _draws(law: ScaleLaw, outputs: int, seed: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
@@ -77,10 +113,22 @@ def _filled(part: np.ndarray, size: int) -> np.ndarray:
 
 
 @jax.jit
-def _integrate(mean: Any, variance: Any, scales: Any, table: Any) -> Any:
+def _integrate(mean: Any, variance: Any, scales: Any, log_weights: Any, table: GumbelTable) -> Any:
+    """Log probabilities of the classes, shape (rows, classes)."""
+
+    def at(scale: Any) -> Any:
+        return log_softmax_integral(_with_zero(mean), _with_zero(jnp.sqrt(scale * variance)), table, LARGEST_NODES)
+
+    return jax.nn.logsumexp(jax.lax.map(at, scales) + log_weights[:, None, None], axis=0)
+
+
+@jax.jit
+def _expected_entropy(mean: Any, variance: Any, scales: Any, table: Any) -> Any:
     f = mean[:, None] + jnp.sqrt(variance)[:, None] * (jnp.sqrt(scales)[:, None] * table)[None]
-    if mean.shape[1] == 1:  # the logit of the second of two classes
-        f = jnp.concatenate([jnp.zeros_like(f), f], axis=-1)
-    log_p = jax.nn.log_softmax(f, axis=-1)
-    expected_entropy = jnp.mean(-jnp.sum(jnp.exp(log_p) * log_p, axis=-1), axis=1)
-    return jax.nn.logsumexp(log_p, axis=1) - math.log(log_p.shape[1]), expected_entropy
+    log_p = jax.nn.log_softmax(_with_zero(f), axis=-1)
+    return jnp.mean(-jnp.sum(jnp.exp(log_p) * log_p, axis=-1), axis=1)
+
+
+def _with_zero(f: Any) -> Any:
+    """Of two classes, one latent function is the logit of the second: that of the first is zero."""
+    return jnp.concatenate([jnp.zeros_like(f), f], axis=-1) if f.shape[-1] == 1 else f

@@ -1,0 +1,242 @@
+"""Doubt: the probability that an input is of a class of which training had no rows.
+
+A softmax over classes takes it for granted that the training rows say what every class looks like. A class without rows
+gets its probability only where all the others are ruled out, which next to no input achieves. Two things tell an input
+of a new class: the class probabilities are undecided, and the inducing inputs of every single class leave more of its
+variance open than they do for rows of known classes. How much each of them says is learned by hiding one class of the
+training rows after the other.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from scipy.special import expit, xlogy
+
+from widetail.files import savable
+from widetail.progress import Progress, reporter
+from widetail.sparse._features import JITTER
+from widetail.sparse._model import SparseModel
+from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
+from widetail.sparse._rows import Rows, variances
+from widetail.sparse._train import train
+from widetail.sparse._variational import Variational
+from widetail.sparse.likelihoods import Categorical
+from widetail.sparse.likelihoods._base import SMALLEST_VARIANCE
+
+ROWS_TO_TRAIN, ROWS_TO_SCORE = 4096, 2048  # of the models with a class hidden
+FEWEST_ROWS = 300
+FEWEST_CLASSES = 3  # with rows: one is hidden, and two are left to tell apart
+MOST_HIDDEN = 10  # classes that are hidden in turn
+PRICE = 0.005  # nats per row of a known class that doubt may cost on average
+SMALLEST_ENTROPY = 1e-3  # nats
+RIDGE = 1e-3
+ROUGH = 1e-3  # nats per row: what training with a class hidden is worth
+
+
+@savable("sparse.Doubt")
+@dataclasses.dataclass(frozen=True, eq=False)
+class Doubt:
+    """Learned from hidden classes; `fit_doubt` makes one.
+
+    Attributes:
+        groups: class of every inducing input, shape (inducing,).
+        centre, spread: mean and standard deviation of the two scores over training rows, shape (2,).
+        weights: of the standardised scores in the logit of doubt, shape (2,).
+        intercept: of that logit.
+        is_unseen: which classes have had no rows, shape (classes,).
+        price: what the doubt cost held-out rows of known classes, nats per row.
+        auroc: of telling hidden classes from known ones, over all that were hidden.
+    """
+
+    groups: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+    weights: np.ndarray
+    intercept: float
+    is_unseen: np.ndarray
+    price: float
+    auroc: float
+
+    def __post_init__(self) -> None:
+        if not self.centre.shape == self.spread.shape == self.weights.shape == (2,) or not np.all(self.spread > 0):
+            raise ValueError("a doubt needs a centre, a positive spread and a weight for each of its two scores.")
+
+    def predict(self, model: SparseModel, x: Any, *, seed: int = 0) -> tuple[ClassProbabilities, np.ndarray]:
+        """Class probabilities without doubt, and the probability of a class without rows, shape (m,).
+
+        Args:
+            model: for which the doubt was learned.
+            x: inputs, rows first.
+            seed: as in `class_probabilities`.
+        """
+        features, residual = (part.astype(np.float64) for part in model.whitening.features(x))
+        found = class_probabilities(*_latent(model, features, residual * model.open_share), seed=seed)
+        scores = _scores(model.whitening.factor, self.groups, features, residual, found.probabilities)
+        return found, expit(self.intercept + (scores - self.centre) / self.spread @ self.weights)
+
+    def applied(self, probabilities: np.ndarray, doubt: np.ndarray) -> np.ndarray:
+        """Class probabilities with the share `doubt` for the classes without rows, all alike.
+
+        Where every class has had rows there is nowhere for it to go, and the probabilities stay as they are.
+        """
+        if not np.any(self.is_unseen):
+            return probabilities
+        elsewhere = self.is_unseen / np.sum(self.is_unseen)
+        return (1 - doubt)[:, None] * probabilities + doubt[:, None] * elsewhere
+
+    def after(self, numbers: np.ndarray) -> "Doubt":
+        """When rows of these classes have come."""
+        return dataclasses.replace(self, is_unseen=self.is_unseen & ~np.isin(np.arange(len(self.is_unseen)), numbers))
+
+
+def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Progress = False) -> Doubt | None:
+    """Hide one class after the other, and learn what gives a hidden class away.
+
+    For each of at most ten classes a model is trained on up to 4,096 rows, without the rows and the inducing inputs of
+    that class, and scores 2,048 others. A logistic regression on the scores of all of them has the best log score of
+    known and hidden rows together; its intercept is then lowered until doubt costs rows of known classes no more than
+    0.005 nats on average.
+
+    Args:
+        model: of a `Categorical` likelihood.
+        x: training inputs in random order, rows first; the first 6,144 are used.
+        y: class numbers, shape (n,).
+        seed: of the draws of f.
+        progress: True for a bar on a terminal, or a function of (classes hidden, in all).
+
+    Returns:
+        None where there are fewer than 300 rows or three classes with rows.
+    """
+    if not isinstance(model.likelihood, Categorical):
+        raise TypeError(f"doubt is about several classes; the model has the likelihood {model.likelihood!r}.")
+    x, y = np.asarray(x)[: ROWS_TO_TRAIN + ROWS_TO_SCORE], np.asarray(y)
+    is_unseen = ~np.isin(np.arange(model.likelihood.classes), y)
+    y = y[: len(x)]
+    seen = np.unique(y)
+    if len(x) < FEWEST_ROWS or len(seen) < FEWEST_CLASSES:
+        return None
+    features, residual = (part.astype(np.float64) for part in model.whitening.features(x))
+    groups = np.argmax(np.asarray(model.latent(model.whitening.inducing)[0])[:, seen], axis=1)
+    groups = seen[groups]
+    hidden = seen[np.linspace(0, len(seen) - 1, min(MOST_HIDDEN, len(seen))).round().astype(int)]
+    report = reporter(progress, "doubt")
+    parts, labels = [], []
+    for number, label in enumerate(hidden.tolist()):
+        report(number, len(hidden))
+        is_kept = groups != label
+        if np.all(is_kept) or len(np.unique(groups[is_kept])) < FEWEST_CLASSES - 1:
+            continue
+        scores, is_hidden = _without(model, features, residual, y, groups, label, seed)
+        if np.any(is_hidden) and not np.all(is_hidden):
+            parts.append((scores - scores[~is_hidden].mean(axis=0)) / (scores[~is_hidden].std(axis=0) + 1e-12))
+            labels.append(is_hidden)
+    report(len(hidden), len(hidden))
+    if not parts:
+        return None
+    scores, is_hidden = np.concatenate(parts), np.concatenate(labels)
+    weights, intercept = _regression(scores, is_hidden)
+    intercept, price = _affordable(scores[~is_hidden] @ weights, intercept)
+    own = class_probabilities(*_latent(model, features, residual * model.open_share), draws=64)
+    at_rows = _scores(model.whitening.factor, groups, features, residual, own.probabilities)
+    return Doubt(
+        groups=groups,
+        centre=at_rows.mean(axis=0),
+        spread=at_rows.std(axis=0) + 1e-12,
+        weights=weights,
+        intercept=intercept,
+        is_unseen=is_unseen,
+        price=price,
+        auroc=_auroc(scores @ weights, is_hidden),
+    )
+
+
+def _latent(model: SparseModel, features: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
+    rows = Rows.of(features, residual, np.zeros(len(features)))
+    variance = np.maximum(np.asarray(variances(rows, model.q), np.float64), SMALLEST_VARIANCE)
+    return features @ model.q.mean.T, variance, model.q.law
+
+
+def _without(
+    model: SparseModel,
+    features: np.ndarray,
+    residual: np.ndarray,
+    y: np.ndarray,
+    groups: np.ndarray,
+    label: int,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of rows under a model that has never seen the class `label`, and which rows are of that class."""
+    is_kept = groups != label
+    factor = model.whitening.factor
+    matrix, cross = factor @ factor.T, features @ factor.T
+    variance = np.sum(features**2, axis=1) + residual
+    own_factor = np.linalg.cholesky(matrix[np.ix_(is_kept, is_kept)])
+    own = scipy.linalg.solve_triangular(own_factor, cross[:, is_kept].T, lower=True).T
+    own_residual = np.maximum(variance - np.sum(own**2, axis=1), 0.0)
+    count = min(ROWS_TO_TRAIN, 2 * len(y) // 3)
+    chosen = np.flatnonzero(y[:count] != label)
+    dtype = model.whitening.dtype
+    rows = Rows.of(own.astype(dtype), own_residual * model.open_share, y)
+    some = Rows.of(own[chosen].astype(dtype), own_residual[chosen] * model.open_share, y[chosen])
+    start = Variational.at_prior(len(model.q.mean), int(np.sum(is_kept)), model.q.law)
+    found = train(some, model.likelihood, start, tolerance=ROUGH, seed=seed)
+    held_out = rows.after(count)
+    mean, variance = own[count:] @ found.q.mean.T, np.asarray(variances(held_out, found.q), np.float64)
+    probabilities = class_probabilities(
+        mean, np.maximum(variance, SMALLEST_VARIANCE), found.q.law, draws=64
+    ).probabilities
+    scores = _scores(own_factor, groups[is_kept], own[count:], own_residual[count:], probabilities)
+    return scores, y[count:] == label
+
+
+def _scores(
+    factor: np.ndarray, groups: np.ndarray, features: np.ndarray, residual: np.ndarray, probabilities: np.ndarray
+) -> np.ndarray:
+    """Logarithms of the share of the variance that the best class leaves open, and of the entropy; shape (m, 2)."""
+    features = np.asarray(features, np.float64)
+    matrix, cross = factor @ factor.T, features @ factor.T
+    variance = np.maximum(np.sum(features**2, axis=1) + residual, np.finfo(np.float64).tiny)
+    least = np.full(len(features), np.inf)
+    for label in np.unique(groups):
+        own = np.flatnonzero(groups == label)
+        part = matrix[np.ix_(own, own)]
+        part = part + JITTER["float32"] * np.mean(np.diagonal(part)) * np.eye(len(own))
+        explained = scipy.linalg.solve_triangular(np.linalg.cholesky(part), cross[:, own].T, lower=True)
+        least = np.minimum(least, variance - np.sum(explained**2, axis=0))
+    entropy = -np.sum(xlogy(probabilities, probabilities), axis=1)
+    return np.stack([np.log(np.maximum(least / variance, 1e-9)), np.log(entropy + SMALLEST_ENTROPY)], axis=1)
+
+
+def _regression(scores: np.ndarray, is_hidden: np.ndarray) -> tuple[np.ndarray, float]:
+    """Weights and intercept with the best log score, and a little ridge."""
+    design, sign = np.column_stack([scores, np.ones(len(scores))]), np.where(is_hidden, 1.0, -1.0)
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = sign * (design @ w)
+        slope = -(sign * expit(-logits)) @ design / len(sign) + RIDGE * w
+        return float(np.mean(np.logaddexp(0.0, -logits)) + 0.5 * RIDGE * w @ w), slope
+
+    found: Any = scipy.optimize.minimize(loss, np.zeros(3), jac=True, method="L-BFGS-B")
+    return found.x[:2], float(found.x[2])
+
+
+def _affordable(logits: np.ndarray, intercept: float) -> tuple[float, float]:
+    """The intercept, lowered until doubt costs no more than its price, and what it costs."""
+
+    def cost(b: float) -> float:
+        return float(np.mean(np.logaddexp(0.0, logits + b)))
+
+    if cost(intercept) <= PRICE:
+        return intercept, cost(intercept)
+    found: Any = scipy.optimize.brentq(lambda b: cost(b) - PRICE, intercept - 60.0, intercept, xtol=1e-6)
+    return float(found), cost(float(found))
+
+
+def _auroc(scores: np.ndarray, is_hidden: np.ndarray) -> float:
+    """The share of pairs in which the hidden row has the higher score."""
+    known, new = np.sort(scores[~is_hidden]), scores[is_hidden]
+    below, up_to = np.searchsorted(known, new, "left"), np.searchsorted(known, new, "right")
+    return float(np.mean(below + up_to) / (2 * len(known)))
