@@ -17,6 +17,7 @@ from widetail.process._input_posterior import InputScales as InputScales
 from widetail.process._input_posterior import NoiseStart as NoiseStart
 from widetail.process._noise import IndependentNoise as IndependentNoise
 from widetail.process._noise import InputNoise as InputNoise
+from widetail.process._noise import Noise as Noise
 from widetail.process._noise import RowNoise as RowNoise
 from widetail.process._noise import ScaledNoise as ScaledNoise
 from widetail.process._noise_field import FieldLaw as FieldLaw

@@ -196,13 +196,13 @@ class InputPosterior(InferredNoisePosterior):
         self, mean: np.ndarray, variance: np.ndarray, single: Any
     ) -> tuple[np.ndarray, np.ndarray, Any, bool]:
         """Noise variances per unit of readout variance, (Q, m), the logs of their probabilities, and their tail."""
-        has_rows = self.model.rows is not None
-        points, chances = np.polynomial.hermite_e.hermegauss(FIELD_NODES_WITH_ROWS if has_rows else FIELD_NODES)
+        law = self.model.rows
+        points, chances = np.polynomial.hermite_e.hermegauss(FIELD_NODES if law is None else FIELD_NODES_WITH_ROWS)
         log_chances = np.log(chances / chances.sum())
         noise = self.noise * single * np.exp(np.clip(mean + np.sqrt(variance) * points[:, None], -300.0, 300.0))
-        if not has_rows:
+        if law is None:
             return noise, log_chances, np.inf, False
-        own = scale_posterior(self.model.rows)
+        own = scale_posterior(law)
         scales, log_scales = (np.asarray(part) for part in own.nodes())
         every = max(1, len(scales) // MOST_ROW_NODES)
         scales, log_scales = scales[::every], log_scales[::every]
