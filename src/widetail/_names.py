@@ -35,6 +35,7 @@ from widetail.priors import LogNormal as LogNormal
 from widetail.priors import PointMass as PointMass
 from widetail.priors import ScalePrior as ScalePrior
 from widetail.process import IndependentNoise as IndependentNoise
+from widetail.process import InputNoise as InputNoise
 from widetail.process import RowNoise as RowNoise
 from widetail.process import ScaledNoise as ScaledNoise
 from widetail.process import ScaleMixture as ScaleMixture

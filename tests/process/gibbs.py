@@ -47,3 +47,54 @@ def standard_error(draws, batches=40):
     size = len(draws) // batches
     means = draws[: size * batches].reshape(batches, size, *draws.shape[1:]).mean(axis=1)
     return means.std(axis=0, ddof=1) / np.sqrt(batches)
+
+
+def noise_of_inputs(k_xx, k_g, y, *, readout, noise, sweeps, seed, burn=500):
+    """Draws of the log noise variance and of the location of f at the rows; the former is a Gaussian process.
+
+    Model: f ~ N(0, beta K), g ~ N(0, K_g), y_i ~ N(f_i, beta noise exp(g_i)), beta ~ IG(readout). Given g, beta and f
+    are integrated out; g moves by elliptical slice sampling (Murray, Adams and MacKay, 2010), five moves a sweep.
+
+    Args:
+        k_xx, k_g: kernels between the rows, (n, n).
+        y: targets, shape (n,).
+        readout: the pair (a, b).
+        noise: s^2.
+        sweeps: how many, after `burn` more.
+        seed: of the draws.
+
+    Returns:
+        g + log beta and the location of f, shapes (sweeps, n).
+    """
+    rng = np.random.default_rng(seed)
+    n = len(y)
+    root = np.linalg.cholesky(k_g + 1e-9 * np.eye(n))
+
+    def log_density(g):
+        chol = np.linalg.cholesky(k_xx + np.diag(noise * np.exp(g)))
+        half = np.linalg.solve(chol, y)
+        value = -np.log(np.diagonal(chol)).sum() - (readout[0] + 0.5 * n) * np.log(readout[1] + 0.5 * half @ half)
+        return value, chol, half
+
+    g = np.zeros(n)
+    now = log_density(g)
+    kept_g, kept_location = [], []
+    for sweep in range(burn + sweeps):
+        for _ in range(5):
+            other = root @ rng.normal(size=n)
+            level = now[0] + np.log(rng.uniform())
+            angle = rng.uniform(0, 2 * np.pi)
+            low, high = angle - 2 * np.pi, angle
+            while True:
+                trial = g * np.cos(angle) + other * np.sin(angle)
+                found = log_density(trial)
+                if found[0] > level:
+                    g, now = trial, found
+                    break
+                low, high = (angle, high) if angle < 0 else (low, angle)
+                angle = rng.uniform(low, high)
+        if sweep >= burn:
+            beta = (readout[1] + 0.5 * now[2] @ now[2]) / rng.gamma(readout[0] + 0.5 * n)
+            kept_g.append(g + np.log(beta))
+            kept_location.append(k_xx @ np.linalg.solve(now[1].T, now[2]))
+    return np.array(kept_g), np.array(kept_location)

@@ -9,10 +9,11 @@ import numpy as np
 import scipy.optimize
 
 from widetail.checks import check_targets
+from widetail.learning._input_fit import fit_inputs
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters, Part
 from widetail.learning._row_fit import fit_rows
-from widetail.process import RowFactors, RowNoise, ScaleMixture, check_counts, check_noise_weights
+from widetail.process import InputNoise, RowFactors, RowNoise, ScaleMixture, check_counts, check_noise_weights
 from widetail.progress import Progress, reporter
 
 
@@ -88,7 +89,8 @@ def fit_evidence(
     prior's own parameters pushes it there: that is empirical Bayes for the scale, and rarely what you want.
 
     With `RowNoise` it is the bound that is raised, in turns with the scales of the rows and, where "noise" is learned,
-    their law: of an inverse gamma law the degrees of freedom.
+    their law: of an inverse gamma law the degrees of freedom. With `InputNoise` the numbers of its own network and its
+    spread are learned in the same way.
 
     Each evaluation costs a kernel, its factorisation, its inverse and one pull-back: about four times a posterior.
 
@@ -123,9 +125,10 @@ def fit_evidence(
         rows = np.sort(rng.choice(len(y), subset, replace=False))
         x, y, of_rows = x[rows], y[rows], of_rows[rows]
     observations = of_rows.observations
-    if isinstance(process.noise, RowNoise):
+    if isinstance(process.noise, (RowNoise, InputNoise)):
+        turns = fit_rows if isinstance(process.noise, RowNoise) else fit_inputs
         inner = {"learn": learn, "tolerance": tolerance, "counts": of_rows.counts, "restarts": restarts, "seed": seed}
-        found = fit_rows(
+        found = turns(
             process,
             x,
             y,

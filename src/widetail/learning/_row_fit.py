@@ -73,7 +73,7 @@ def fit_rows(
     rough = min(ITERATIONS_PER_ROUND, max_iterations)
     # Two beginnings: the process as it is given, and what it would be with constant noise, which outliers may have
     # spoilt and which is as good as right without them.
-    as_given = _with_noise(process, ScaledNoise(noise.variance))
+    as_given = with_noise(process, ScaledNoise(noise.variance))
     constant = fit(as_given, noise_weights=rows.single, max_iterations=rough)
     first = _Turn.of(constant, noise.prior, x, y, rows)
     unspoilt = _Turn.of(dataclasses.replace(constant, process=as_given), noise.prior, x, y, rows)
@@ -90,7 +90,7 @@ def fit_rows(
         converged = gain < max(tolerance, ROUND_GAIN) * rows.observations
     law = best.posterior.model.prior
     learned = [*best.found.learned, *(_shapes(law) if learn_law else [])]
-    done = _with_noise(best.found.process, best.posterior.model)
+    done = with_noise(best.found.process, best.posterior.model)
     return RowFit(done, bounds[-1], learned, best.found.fixed, bounds, evaluations, converged)
 
 
@@ -118,7 +118,7 @@ def _turn(
         model = RowNoise(law, model.variance * factor)
         posterior = _condition(process, model, x, y, rows, misfit / factor)
         misfit = posterior.scales.law.misfit
-    start = _with_noise(process, ScaledNoise(model.variance))
+    start = with_noise(process, ScaledNoise(model.variance))
     found = fit(start, noise_weights=rows.single * posterior.noise_weights, max_iterations=iterations)
     return _Turn.of(found, model.prior, x, y, rows, misfit)
 
@@ -126,7 +126,7 @@ def _turn(
 def _condition(
     process: ScaleMixture, model: RowNoise, x: Any, y: np.ndarray, rows: RowFactors, misfit: Any
 ) -> RowPosterior:
-    whole = _with_noise(process, model)
+    whole = with_noise(process, model)
     posterior = whole.condition(x, y, rows) if misfit is None else whole.condition(x, y, rows, misfit=misfit)
     assert isinstance(posterior, RowPosterior)
     return posterior
@@ -176,7 +176,8 @@ def _loss(prior: ScalePrior, misfit: Any, counts: Any, outputs: Any) -> tuple[An
     return jax.value_and_grad(value)(prior)
 
 
-def _with_noise(process: ScaleMixture, noise: Any) -> ScaleMixture:
+def with_noise(process: ScaleMixture, noise: Any) -> ScaleMixture:
+    """The same process with another noise."""
     return ScaleMixture(process.kernel, process.prior_scale, noise, scale_sharing=process.scale_sharing)
 
 

@@ -45,6 +45,7 @@ class OwnScales(Predictive):
         log_weights: logs of their probabilities, of shape (Q,).
         matrix: covariance of the function, of shape (m, m), or a function without arguments that returns it.
         tail_index: of the law of r: powers of it up to this have a mean.
+        thin: whether the nodes are those of a trapezoidal rule, of which every k-th is one too.
 
     Example:
         >>> import numpy as np
@@ -62,6 +63,7 @@ class OwnScales(Predictive):
     log_weights: Any
     matrix: LazyMatrix
     tail_index: Any
+    thin: bool = eqx.field(static=True)
     _lazy: Callable[[], NormalMixture] = eqx.field(static=True)
 
     def __init__(
@@ -73,8 +75,10 @@ class OwnScales(Predictive):
         log_weights: Any,
         matrix: Any = None,
         tail_index: Any = math.inf,
+        *,
+        thin: bool = True,
     ):
-        self.scale = scale
+        self.scale, self.thin = scale, thin
         self.loc, self._dispersion, self.matrix = checked_location("OwnScales", loc, dispersion, matrix)
         self.noise, self.log_weights = np.asarray(noise, float), np.asarray(log_weights, float)
         if self.log_weights.ndim != 1 or self.noise.shape != (len(self.log_weights), len(self.loc)):
@@ -98,7 +102,8 @@ class OwnScales(Predictive):
     def _mixture(self) -> NormalMixture:
         loc = self.loc
         nodes, log_nodes = _scale_nodes(self.scale)
-        keep, log_keep = _thinned(np.arange(len(self.log_weights)), self.log_weights, _NOISE_NODES, _RAREST_NOISE)
+        most = _NOISE_NODES if self.thin else len(self.log_weights)
+        keep, log_keep = _thinned(np.arange(len(self.log_weights)), self.log_weights, most, _RAREST_NOISE)
         law = nodes.shape[1:] if loc.ndim == 2 else ()
         nodes, log_nodes = (table.reshape((len(table), *law)) for table in (nodes, log_nodes))
         noise = self.noise[keep.astype(int)]
@@ -121,7 +126,8 @@ class OwnScales(Predictive):
         is_lazy = isinstance(self._dispersion, LazyVector)
         dispersion = (lambda: self.dispersion[rows]) if is_lazy else self.dispersion[rows]
         parts = (self.loc[rows], dispersion, self.noise[:, rows], self.log_weights)
-        return OwnScales(self.scale, *parts, self.matrix[rows] if len(rows) > 1 else None, self.tail_index)
+        matrix = self.matrix[rows] if len(rows) > 1 else None
+        return OwnScales(self.scale, *parts, matrix, self.tail_index, thin=self.thin)
 
     def _mean(self) -> Values:
         return np.where(self.tail_index > 0.5, self.loc, np.nan)

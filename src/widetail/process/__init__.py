@@ -10,10 +10,17 @@ from widetail.process._base import check_new as check_new
 from widetail.process._cluster import register_cluster as register_cluster
 from widetail.process._draw import FunctionDraw as FunctionDraw
 from widetail.process._independent import IndependentPosterior as IndependentPosterior
+from widetail.process._inferred import InferredNoisePosterior as InferredNoisePosterior
 from widetail.process._influence import Influence as Influence
+from widetail.process._input_posterior import InputPosterior as InputPosterior
+from widetail.process._input_posterior import InputScales as InputScales
+from widetail.process._input_posterior import NoiseStart as NoiseStart
 from widetail.process._noise import IndependentNoise as IndependentNoise
+from widetail.process._noise import InputNoise as InputNoise
+from widetail.process._noise import Noise as Noise
 from widetail.process._noise import RowNoise as RowNoise
 from widetail.process._noise import ScaledNoise as ScaledNoise
+from widetail.process._noise_field import FieldLaw as FieldLaw
 from widetail.process._options import Inference as Inference
 from widetail.process._process import ScaleMixture as ScaleMixture
 from widetail.process._row_posterior import RowPosterior as RowPosterior

@@ -8,7 +8,7 @@ import numpy as np
 
 from widetail.kernels import Kernel
 from widetail.mixing import ScaleDiagnostics, ScalePosterior
-from widetail.predictive import Predictive
+from widetail.predictive import Normal, Predictive
 from widetail.process._adapter import CallableKernel
 from widetail.process._influence import Influence
 from widetail.process._rows import RowFactors
@@ -80,6 +80,14 @@ class Posterior(abc.ABC):
 
         Costs as much as the factorisation that the posterior holds.
         """
+
+    def left_out_dist(self) -> Predictive:
+        """The law of every target given all others, for scores of left-out rows; marginals only.
+
+        The learned numbers and the readout scale are those of all rows.
+        """
+        left = self.left_out()
+        return Normal(left.location, left.scale**2)
 
     def influence(self, x_new: Any) -> Influence:
         """Predictions of y at `x_new`, and what every observed row contributes to them; the readout scale stays.

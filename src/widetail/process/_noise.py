@@ -7,6 +7,7 @@ import numpy as np
 
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
+from widetail.kernels import Kernel
 from widetail.priors import InverseGamma, ScalePrior
 
 
@@ -75,12 +76,60 @@ class RowNoise(eqx.Module):
     def __init__(self, prior: Any = None, variance: Any = 1e-2):
         self.prior = InverseGamma(2.0, 2.0) if prior is None else prior
         self.variance = as_parameter(variance)
-        if not isinstance(self.prior, ScalePrior) or np.shape(self.prior.log_middle) != ():
-            raise ValueError(
-                f"RowNoise: prior must be one prior of widetail, such as wt.InverseGamma(2.0, 2.0); got {prior!r}. "
-                f"Wrap a scipy or numpyro distribution with wt.ScalePrior.wrap."
-            )
+        _check_law("RowNoise: prior", self.prior)
         check_variance("RowNoise: variance", self.variance, positive=True)
 
 
-Noise = ScaledNoise | IndependentNoise | RowNoise
+@savable("process.InputNoise")
+class InputNoise(eqx.Module):
+    r"""Noise that depends on the input: $\varepsilon_i \mid \beta, g \sim N(0, \beta s^2 e^{g(x_i)} w_i)$.
+
+    The logarithm g of the noise variance is a wide network of the inputs, $g \sim GP(0, v K)$, and is inferred together
+    with the function by a variational bound (`ScaleMixture.posterior`), which is what `log_evidence` then is. With a
+    prior for `rows` every row has a scale of its own besides: $w_i \sim H$, as in `RowNoise`; without, $w_i = 1$.
+
+    Args:
+        net: a network of `widetail.nn` or a kernel, of the same inputs as that of the function.
+        variance: $s^2$, relative to the readout variance $\beta$ (a variance, not a standard deviation).
+        spread: v, the variance of the logarithm of the noise variance, per unit of the kernel's.
+        rows: law of the scales of single rows, any prior of widetail; None for none.
+
+    Example:
+        >>> import numpy as np, widetail as wt
+        >>> x = np.linspace(-2.0, 2.0, 200)[:, None]
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.sin(3.0 * x[:, 0]) + np.where(x[:, 0] > 0, 0.5, 0.05) * rng.normal(size=200)
+        >>> noise = wt.InputNoise(wt.kernels.RBF(0.5), variance=0.03)
+        >>> posterior = wt.ScaleMixture(wt.kernels.RBF(0.7), noise=noise).posterior(x, y)
+        >>> quiet, loud = posterior(np.array([[-1.0], [1.0]])).std
+        >>> bool(loud > 5 * quiet)
+        True
+    """
+
+    net: Any
+    variance: Any = eqx.field(converter=as_parameter)
+    spread: Any = eqx.field(converter=as_parameter)
+    rows: ScalePrior | None
+
+    def __init__(self, net: Any, variance: Any = 1e-2, spread: Any = 1.0, rows: Any = None):
+        self.net, self.rows = net, rows
+        self.variance, self.spread = as_parameter(variance), as_parameter(spread)
+        if not isinstance(net, Kernel):
+            raise ValueError(
+                f"InputNoise: net must be a network of widetail.nn or a kernel of widetail.kernels; got {net!r}."
+            )
+        if rows is not None:
+            _check_law("InputNoise: rows", rows)
+        check_variance("InputNoise: variance", self.variance, positive=True)
+        check_variance("InputNoise: spread", self.spread, positive=True)
+
+
+def _check_law(name: str, prior: Any) -> None:
+    if not isinstance(prior, ScalePrior) or np.shape(prior.log_middle) != ():
+        raise ValueError(
+            f"{name} must be one prior of widetail, such as wt.InverseGamma(2.0, 2.0); got {prior!r}. "
+            f"Wrap a scipy or numpyro distribution with wt.ScalePrior.wrap."
+        )
+
+
+Noise = ScaledNoise | IndependentNoise | RowNoise | InputNoise

@@ -18,7 +18,8 @@ from widetail.process._adapter import CallableKernel, as_kernel
 from widetail.process._base import Posterior, as_double
 from widetail.process._cluster import condition_on_cluster
 from widetail.process._independent import IndependentPosterior
-from widetail.process._noise import IndependentNoise, Noise, RowNoise, ScaledNoise
+from widetail.process._input_posterior import InputPosterior, NoiseStart
+from widetail.process._noise import IndependentNoise, InputNoise, Noise, RowNoise, ScaledNoise
 from widetail.process._options import Inference, ScaleSharing
 from widetail.process._row_posterior import RowPosterior
 from widetail.process._rows import RowFactors, check_counts, check_noise_weights
@@ -41,8 +42,8 @@ class ScaleMixture(eqx.Module):
         kernel: a network of `widetail.nn`, a kernel of `widetail.kernels`, or any function `k(x1, x2)` that returns
             a matrix.
         prior: prior of the readout variance.
-        noise: `ScaledNoise` (inside the scale, conjugate), `IndependentNoise` (outside of it), or `RowNoise` (inside,
-            with a scale for every row: robust to outliers).
+        noise: `ScaledNoise` (inside the scale, conjugate), `IndependentNoise` (outside of it), `RowNoise` (inside,
+            with a scale for every row: robust to outliers), or `InputNoise` (inside, a function of the input).
         scale_sharing: "shared" (one readout variance for all outputs) or "per_output".
 
     Example:
@@ -79,9 +80,10 @@ class ScaleMixture(eqx.Module):
                 f"prior must be a prior of widetail, such as wt.InverseGamma(2.0, 2.0); got {prior!r}. "
                 f"Wrap a scipy or numpyro distribution with wt.ScalePrior.wrap."
             )
-        if not isinstance(self.noise, (ScaledNoise, IndependentNoise, RowNoise)):
+        if not isinstance(self.noise, (ScaledNoise, IndependentNoise, RowNoise, InputNoise)):
             raise ValueError(
-                f"noise must be wt.ScaledNoise(...), wt.IndependentNoise(...) or wt.RowNoise(...); got {noise!r}."
+                f"noise must be wt.ScaledNoise(...), wt.IndependentNoise(...), wt.RowNoise(...) or wt.InputNoise(...); "
+                f"got {noise!r}."
             )
         if scale_sharing not in get_args(ScaleSharing):
             raise ValueError(f"scale_sharing must be 'shared' or 'per_output'; got {scale_sharing!r}.")
@@ -139,10 +141,12 @@ class ScaleMixture(eqx.Module):
                 goes on where it stopped. A temporary folder of this machine by default.
             solver: with `client`, None for an exact factorisation, or `wt.distributed.ConjugateGradients(...)`.
         """
-        if isinstance(self.noise, RowNoise) and (client is not None or is_traced(self, x, y, noise_weights)):
+        is_inferred = isinstance(self.noise, (RowNoise, InputNoise))
+        if is_inferred and (client is not None or is_traced(self, x, y, noise_weights)):
             raise ValueError(
-                "noise=wt.RowNoise(...): the scales of the rows are inferred on one machine, and not inside of jit, "
-                "grad or vmap; learn them first, and pass them to ScaledNoise as noise_weights=posterior.noise_weights."
+                f"noise=wt.{type(self.noise).__name__}(...): the noise of the rows is inferred on one machine, and not "
+                f"inside of jit, grad or vmap; learn it first, and pass it to ScaledNoise as "
+                f"noise_weights=posterior.noise_weights."
             )
         if is_traced(self, x, y, noise_weights):
             if not (method == "auto" and counts is None and client is None):
@@ -201,6 +205,7 @@ class ScaleMixture(eqx.Module):
         inference: Inference | None = None,
         *,
         misfit: np.ndarray | None = None,
+        start: NoiseStart | None = None,
     ) -> Posterior:
         """What `posterior` does once its arguments are checked, for callers that ask many times with the same data.
 
@@ -211,10 +216,13 @@ class ScaleMixture(eqx.Module):
             inference: how the scale is inferred; as `posterior` does by default.
             misfit: with `RowNoise`, where the search for the scales of the rows starts (`RowLaw.misfit` of an earlier
                 posterior); several starts by default.
+            start: the same with `InputNoise` (`InputScales.start` of an earlier posterior).
         """
         how = self._inference() if inference is None else inference
         if isinstance(self.noise, RowNoise):
             return RowPosterior.condition(self.kernel, self.prior_scale, self.noise, how, x, y, rows, misfit)
+        if isinstance(self.noise, InputNoise):
+            return InputPosterior.condition(self.kernel, self.prior_scale, self.noise, how, x, y, rows, start)
         kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
         return kind.condition(self.kernel, self.prior_scale, float(self.noise.variance), how, x, y, rows)
 

@@ -7,18 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from widetail.checks import check_targets, like_targets, two_dimensional
+from widetail.checks import like_targets, two_dimensional
 from widetail.kernels import Kernel
 from widetail.mixing import ScalePosterior, scale_posterior
 from widetail.numerics import CholeskyFactor
 from widetail.predictive import OwnScales, Predictive, from_scale
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
+from widetail.process._base import LeftOut, as_double
+from widetail.process._inferred import InferredNoisePosterior
 from widetail.process._noise import RowNoise
 from widetail.process._options import Inference
 from widetail.process._row_scales import Cavities, OwnScaleLikelihood, RowLaw, WeightTable
-from widetail.process._rows import RowFactors, check_counts, check_noise_weights
+from widetail.process._rows import RowFactors
 from widetail.process._scaled import Parts, ScaledPosterior, add_to_diagonal
 
 MOST_STEPS = 200
@@ -49,7 +50,7 @@ class RowScales:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class RowPosterior(Posterior):
+class RowPosterior(InferredNoisePosterior):
     r"""Posterior of $Y_d \mid \beta, w \sim N(0, \beta (\bar K + s^2 \mathrm{diag}(w)))$ with $w_i \sim H$.
 
     Attributes:
@@ -103,38 +104,9 @@ class RowPosterior(Posterior):
         return cls(model, state.given, rows, scales, state.cavities, state.bound)
 
     @property
-    def kernel(self) -> Any:  # type: ignore[override]
-        return self.given.kernel
-
-    @property
-    def noise(self) -> float:  # type: ignore[override]
-        return self.given.noise
-
-    @property
-    def x(self) -> Any:  # type: ignore[override]
-        return self.given.x
-
-    @property
-    def y(self) -> np.ndarray:  # type: ignore[override]
-        return self.given.y
-
-    @property
-    def rows(self) -> RowFactors:  # type: ignore[override]
-        return self.factors
-
-    @property
-    def scale(self) -> ScalePosterior:  # type: ignore[override]
-        return self.given.scale
-
-    @property
     def noise_weights(self) -> np.ndarray:
         """The factor of the noise variance of every row that the function sees, shape (n,)."""
         return self.scales.law.weights
-
-    @property
-    def diagnostics(self) -> Diagnostics:
-        """Jitter and accuracy; how the scales of the rows were found is in `scales`."""
-        return self.given.diagnostics
 
     def row_scale(self) -> ScalePosterior:
         """The law of the scale of every row given all targets; its batch shape is (n,).
@@ -146,11 +118,6 @@ class RowPosterior(Posterior):
         one = self.one_left_out
         likelihood = OwnScaleLikelihood(one.square, one.variance, one.unit, one.outputs)
         return scale_posterior(self.model.prior, likelihood)
-
-    @functools.cached_property
-    def one_left_out(self) -> Cavities:
-        """What all other observations say of each."""
-        return Cavities.of_one(self.given, self.factors)
 
     @functools.cached_property
     def _spread(self) -> "_Spread":
@@ -189,41 +156,23 @@ class RowPosterior(Posterior):
             >>> process.posterior(x, y).outliers().tolist()
             [7]
         """
-        if not (np.ndim(threshold) == 0 and threshold > 1):
-            raise ValueError(f"outliers: threshold must be a number above 1; got {threshold!r}.")
-        outputs = self.cavities.outputs
-        ordinary = RowLaw.of(self.model.prior, np.full(1, float(outputs)), np.ones(1), outputs).weights[0]
-        ratio = np.sqrt(self.noise_weights / ordinary)
-        order = np.argsort(-ratio, kind="stable")
-        return order[ratio[order] >= threshold]
+        return self._outliers(threshold, self.model.prior, self.noise_weights)
 
-    def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "RowPosterior":
-        """The posterior with more rows; the scales of all rows are inferred anew."""
+    def _again(self, x: Any, y: np.ndarray, rows: RowFactors) -> "RowPosterior":
         given = self.given
-        x = check_new(given.kernel, given.x, x)
-        y = check_targets(x, y)
-        if y.shape[1:] != given.y.shape[1:]:
-            raise ValueError(
-                f"y must have the outputs of the first call, shape (m, *{given.y.shape[1:]}); got {y.shape}."
-            )
-        rows = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
-        return self.condition(
-            given.kernel,
-            given.prior,
-            self.model,
-            given.inference,
-            np.concatenate([np.asarray(given.x), np.asarray(x)]),
-            np.concatenate([given.y, y]),
-            self.factors.and_then(rows),
-        )
+        return self.condition(given.kernel, given.prior, self.model, given.inference, x, y, rows)
+
+    def _left_out_noise(self) -> tuple[np.ndarray, np.ndarray, Any, bool]:
+        own = scale_posterior(self.model.prior)
+        nodes, log_weights = (np.asarray(part) for part in own.nodes())
+        return self.noise * self.factors.single * nodes[:, None], log_weights, own.tail_index, True
 
     def left_out(self) -> LeftOut:
         """What every row is predicted to be from the others; the scale is that of a row with ordinary noise."""
         given = self.given
-        precision = given.factor.inverse_diagonal()[:, None]
-        residual, variance = given.rows.left_out(given.weights, precision, given.noise)
+        residual, variance = self._left_out_function()
         typical = given.noise * self.factors.single / np.asarray(scale_posterior(self.model.prior).mean_precision)
-        variance = np.maximum(variance - (given.noise * given.rows.single)[:, None], 0.0) + typical[:, None]
+        variance = variance + typical[:, None]
         scale = np.sqrt(np.broadcast_to(variance / given.scale.mean_precision, given.weights.shape))
         return LeftOut(given.y - like_targets(residual, given.y), like_targets(scale, given.y))
 

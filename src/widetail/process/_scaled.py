@@ -150,6 +150,10 @@ class ScaledPosterior(Posterior):
         scale = np.sqrt(np.broadcast_to(variance / self.scale.mean_precision, self.weights.shape))
         return LeftOut(self.y - like_targets(residual, self.y), like_targets(scale, self.y))
 
+    def left_out_dist(self) -> Predictive:
+        residual, variance = self.rows.left_out(self.weights, self._precision, self.noise)
+        return from_scale(self.scale, self.y - like_targets(residual, self.y), variance[:, 0])
+
     @functools.cached_property
     def _precision(self) -> np.ndarray:
         """The diagonal of A^{-1}, shape (n, 1)."""
