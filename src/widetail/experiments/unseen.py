@@ -55,8 +55,8 @@ def tasks(config: UnseenConfig) -> list[Task]:
     return [
         Task({"images": images, "prior": prior, "seed": seed}, functools.partial(_run, config, images, prior, seed))
         for seed in range(config.seed, config.seed + config.seeds)
-        for images in config.images
         for prior in ("point", "inverse gamma")
+        for images in config.images
     ]
 
 
@@ -82,12 +82,12 @@ def _run(config: UnseenConfig, images: str, prior: str, seed: int) -> Outcome:
     is_new = np.isin(labels, config.left_out)
     if model.doubt_ is None:
         return Outcome([_row(PLAIN if is_point else SHARED, model.predict_proba(pixels), labels, is_new) | facts])
-    with_doubt = model.predict_proba(pixels)
+    inputs = model._new_inputs(pixels)  # noqa: SLF001
+    plain, doubts = model.doubt_.predict(model.model_, inputs, seed=seed)
     learned = {"price": model.doubt_.price, "auroc_hidden": model.doubt_.auroc}
-    doubted = _row(DOUBT, with_doubt, labels, is_new, model.doubts(pixels)) | facts | learned
-    model.doubt_ = None
-    rows = [_row(PLAIN, model.predict_proba(pixels), labels, is_new) | facts, doubted]
-    mean, variance = model.model_.latent(model._new_inputs(pixels))
+    doubted = _row(DOUBT, model.doubt_.applied(plain.probabilities, doubts), labels, is_new, doubts) | facts | learned
+    rows = [_row(PLAIN, plain.probabilities, labels, is_new) | facts, doubted]
+    mean, variance = model.model_.latent(inputs)
     spread = np.sqrt(variance * facts["scale"])
     for name, degrees, factor in (
         *((f"SVGP, t with {degrees:g} degrees of freedom", degrees, 1.0) for degrees in DEGREES),
