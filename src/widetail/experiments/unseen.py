@@ -82,7 +82,7 @@ def _run(config: UnseenConfig, images: str, prior: str, seed: int) -> Outcome:
     is_new = np.isin(labels, config.left_out)
     if model.doubt_ is None:
         return Outcome([_row(PLAIN if is_point else SHARED, model.predict_proba(pixels), labels, is_new) | facts])
-    inputs = model._new_inputs(pixels)  # noqa: SLF001
+    inputs = model._new_inputs(pixels)
     plain, doubts = model.doubt_.predict(model.model_, inputs, seed=seed)
     learned = {"price": model.doubt_.price, "auroc_hidden": model.doubt_.auroc}
     doubted = _row(DOUBT, model.doubt_.applied(plain.probabilities, doubts), labels, is_new, doubts) | facts | learned
