@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
@@ -41,8 +41,8 @@ class UnseenConfig(SparseConfig):
 
     @classmethod
     def quick(cls) -> "UnseenConfig":
-        """One data set, one seed, few images."""
-        return cls(images=("mnist",), seeds=1, rows=2000, test_rows=500, inducing=70, depth=2)
+        """One data set, two seeds, few images."""
+        return cls(images=("mnist",), seeds=2, rows=2000, test_rows=500, inducing=70, depth=2)
 
 
 def config(size: Size) -> UnseenConfig:
@@ -131,14 +131,15 @@ def findings(results: Results) -> Findings:
     models = list(dict.fromkeys(row["model"] for row in rows))
     images = {row["images"]: row["images"] for row in rows}
     tables, sentences = [], []
-    for value, title, best in (
+    listed: tuple[tuple[str, str, Literal["lowest", "highest"] | None], ...] = (
         ("nll", "NLL of all test images, nats per image", "lowest"),
         ("nll_seen", "NLL of the classes that were seen", "lowest"),
         ("nll_unseen", "NLL of the classes that were left out", "lowest"),
         ("accuracy_seen", "Accuracy on the classes that were seen", "highest"),
         ("auroc", "AUROC of telling classes that were left out: by entropy, or by doubt where there is one", "highest"),
         ("scale", "Scale: one over the mean of one over it", None),
-    ):
+    )
+    for value, title, best in listed:
         found = summarise(rows, ("images", "model"), value)
         columns = {name: ours(found, name) for name in models}
         tables.append(Table(side_by_side(title, "data set", images, columns, best=best, digits=3)))
