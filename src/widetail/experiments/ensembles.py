@@ -118,8 +118,7 @@ def _protocol(config: EnsembleConfig) -> list[str]:
     return [
         f"Here: {config.members} networks of 4 convolutions with {config.width} channels, NTK parametrisation, Adam, "
         f"{config.rows} training images of which a tenth stops the training, {config.test_rows} test images, "
-        f"{config.seeds} seeds. The paper: 8 networks, 128 channels, all images. A GPU gets that size from the same "
-        "command.",
+        f"{config.seeds} seeds. The paper: 8 networks, 128 channels, all images.",
         f"The mixture draws the readout variance of each network from {config.prior}; the plain ensemble has variance "
         "1. Both start from the same random numbers and see the same images in the same order.",
         "The NLL is the mean over images of minus the log of the mean probability of the members, in nats. The "

@@ -142,7 +142,7 @@ def _protocol(config: SparseConfig) -> list[str]:
     return [
         f"Here: the kernel of {config.depth} convolutions with relus, {config.inducing} inducing images, {config.rows} "
         f"training images, {config.test_rows} test images, {config.seeds} seeds. The paper: 400 inducing images and "
-        "all training images. A GPU gets that size from the same command.",
+        "all training images.",
         f"The scale of the SVTP has the prior {config.prior}; that of the SVGP is learned by maximising the bound. The "
         "kernel's hyperparameters are learned once for both, by the Gaussian evidence of a subset; the time of SVGP "
         "includes that.",
