@@ -19,7 +19,7 @@ def digits():
     return x[:300], y[:300], x[300:500], y[300:500]
 
 
-@pytest.mark.parametrize("probabilities", ["softmax", "largest"])
+@pytest.mark.parametrize("probabilities", ["softmax", pytest.param("largest", marks=pytest.mark.slow)])
 def test_digits(digits, probabilities):
     x, y, x_new, y_new = digits
     if probabilities == "largest":  # an integral for every row

@@ -45,6 +45,7 @@ def integrated():
     return integrate_evidence(wt.ScaleMixture(RBF(1.0), noise=wt.ScaledNoise(0.01)), X, Y, draws=DRAWS)
 
 
+@pytest.mark.slow
 def test_like_a_sum_over_a_grid(integrated):
     log_evidence, mean, below = on_a_grid()
     dist = integrated.posterior(X, Y)(NEW)

@@ -156,8 +156,10 @@ def test_shapes_with_two_outputs(kind):
     assert dist[1:3].event_shape == (2, OUTPUTS)
 
 
-# "rescaled" and "recalibrated" hold a "t"
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.slow) if k == "t" else k for k in KINDS])
+# "rescaled" and "recalibrated" hold a "t", and wrap it alike
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.slow) if k in ("t", "recalibrated") else k for k in KINDS]
+)
 def test_inside_jit(kind):
     dist = one_output(kind)
     with jax.enable_x64(True):

@@ -103,6 +103,8 @@ def test_many_random_mixtures():
         check_random_prior(seed)
 
 
+# the quick tests draw such mixtures at random
+@pytest.mark.slow
 def test_two_modes_far_apart():
     """Moments by hand; each mode holds half of the mass."""
     dist = Mixture([st.norm(1.0, 0.02), st.norm(30.0, 0.5)], [0.5, 0.5])

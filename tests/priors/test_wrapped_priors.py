@@ -17,7 +17,14 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("name", ["uniform", "half-Cauchy", pytest.param("inverse gamma", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("uniform", marks=pytest.mark.slow),
+        "half-Cauchy",
+        pytest.param("inverse gamma", marks=pytest.mark.slow),
+    ],
+)
 def test_numpyro(name):
     dist, law = PAIRS[name]
     prior = wrap(dist)

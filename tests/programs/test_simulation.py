@@ -56,6 +56,7 @@ def gru():
     return programs.gru.with_options(samples=2048)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::widetail.programs.QuasiMonteCarloWarning")
 def test_equal_inputs_and_parts_of_a_matrix(gru):
     """An input with its copy is its variance. Exchanging two inputs exchanges their points: equal up to the error."""

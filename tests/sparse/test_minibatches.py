@@ -40,12 +40,14 @@ def test_a_minibatch_of_all_rows_is_the_full_step():
     assert_allclose(root, expected.root, rtol=1e-6, atol=1e-9)
 
 
+# among the quick tests the estimator trains by minibatches, and is compared with all rows at once
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "likelihood"),
     [
-        pytest.param("point", sparse.Categorical(3), marks=pytest.mark.slow),
+        ("point", sparse.Categorical(3)),
         ("inverse gamma", sparse.Categorical(3)),
-        pytest.param("log-normal", sparse.Gaussian(0.1), marks=pytest.mark.slow),
+        ("log-normal", sparse.Gaussian(0.1)),
     ],
 )
 def test_minibatches_end_near_the_optimum(name, likelihood):
@@ -103,6 +105,8 @@ def test_minibatches_in_single_precision_and_with_densities_that_are_not_concave
     assert best.bound - 1e-3 < found.bound < best.bound + 1e-5
 
 
+# among the quick tests the estimator stops early and keeps a checkpoint
+@pytest.mark.slow
 def test_adam_stops_early_and_goes_on(tmp_path):
     x = inputs(64)
     arguments = (KERNEL, x[:6], x, sine(x), sparse.Gaussian(0.1), start(PRIORS["inverse gamma"], 1, 6))

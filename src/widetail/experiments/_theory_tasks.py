@@ -26,7 +26,7 @@ def tasks(config: TheoryConfig) -> list[Task]:
 
 
 def result_of(results: Results) -> TheoryResult:
-    """What `theory.run` would have returned."""
+    """What all parts found, from the records and arrays on the disk."""
     config: TheoryConfig = results.config
     checks = []
     for name, family in theory.families(config).items():
@@ -41,7 +41,7 @@ def result_of(results: Results) -> TheoryResult:
     (row,) = (row for row in results.rows if row["part"] == ALL_LAYERS)
     draws, comparison = _unpack(TrainedDraws, arrays, "draws"), _unpack(Comparison, arrays, "comparison")
     all_layers = AllLayers(draws, limit, comparison, row["distance"], row["null_distance"])
-    return TheoryResult(config, checks, all_layers, *_widths_of(results.rows), seconds={})
+    return TheoryResult(config, checks, all_layers, *_widths_of(results.rows))
 
 
 def _check_family(config: TheoryConfig, family: theory.Family) -> Outcome:

@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import time
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,7 +17,6 @@ from widetail.nn import Layer
 from widetail.predictive import Elliptical, Normal, Predictive, from_scale
 from widetail.priors import BurrXII, InverseGamma, ScalePrior
 from widetail.process import ScaleMixture
-from widetail.progress import Progress, reporter
 
 LEVEL = 0.01
 
@@ -127,15 +124,6 @@ class Check:
             return not self.comparison.rejects_margins(LEVEL)
         return self.comparison.rejects(LEVEL)
 
-    def __str__(self) -> str:
-        c = self.comparison
-        verdict = "rejected" if (c.rejects_margins(LEVEL) if self.is_right else c.rejects(LEVEL)) else "not rejected"
-        return (
-            f"{'ok ' if self.passed else 'BAD'} {self.name} | {self.law}: {verdict}; largest KS {c.ks.max():.4f} "
-            f"(p {c.ks_pvalues.min():.2g}), joint KS {c.joint_ks:.4f} (p {c.joint_ks_pvalue:.2g}), "
-            f"joint energy {c.joint_energy:.2e} (p {c.joint_energy_pvalue:.2g})"
-        )
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AllLayers:
@@ -160,18 +148,10 @@ class AllLayers:
         """Within twice the distance of two samples of the limit."""
         return self.distance <= 2 * self.null_distance
 
-    def __str__(self) -> str:
-        loss = np.median(self.draws.losses / self.draws.scales)
-        return (
-            f"{'ok ' if self.passed else 'BAD'} all layers trained ({len(self.draws)} networks): KS distance to a "
-            f"sample of the limit {self.distance:.4f}, between two of them {self.null_distance:.4f}, ratio "
-            f"{self.distance / self.null_distance:.2f}; left of the loss in units of the readout variance {loss:.1e}"
-        )
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TheoryResult:
-    """Everything that `run` found.
+    """Everything that the parts of the experiment found.
 
     Attributes:
         config: what was run.
@@ -179,7 +159,6 @@ class TheoryResult:
         all_layers: theorem 3.3.
         convergence: distance against width, at initialisation and after training of the readout.
         literal: width, largest KS distance of networks, and its median if the limit held, after training.
-        seconds: wall time of each part.
     """
 
     config: TheoryConfig
@@ -187,63 +166,11 @@ class TheoryResult:
     all_layers: AllLayers
     convergence: tuple[Convergence, Convergence]
     literal: list[tuple[int, float, float]]
-    seconds: dict[str, float]
 
     @property
     def passed(self) -> bool:
         """Whether every check came out as the theory says."""
         return all(check.passed for check in self.checks) and self.all_layers.passed
-
-    def __str__(self) -> str:
-        lines = [str(check) for check in self.checks] + [str(self.all_layers)]
-        lines += [str(part) for part in self.convergence]
-        lines += [
-            f"  width {w}: largest KS distance of {self.config.networks} networks {d:.4f}, {null:.4f} if in the limit"
-            for w, d, null in self.literal
-        ]
-        total = sum(self.seconds.values())
-        lines.append(f"{total:.0f} s: " + ", ".join(f"{name} {s:.0f} s" for name, s in self.seconds.items()))
-        return "\n".join(lines)
-
-    def figures(self, folder: str | Path) -> list[Path]:
-        """Draw all figures as PNG files into `folder`; their paths."""
-        from widetail.experiments._theory_figures import draw_all
-
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = []
-        for name, png in draw_all(self).items():
-            paths.append(folder / f"{name}.png")
-            paths[-1].write_bytes(png)
-        return paths
-
-
-def run(config: TheoryConfig | None = None, *, progress: Progress = False) -> TheoryResult:
-    """Run the theory experiments.
-
-    Args:
-        config: what to run; the full version by default.
-        progress: True for a bar on a terminal, or a function of (parts done, all parts).
-    """
-    config = TheoryConfig() if config is None else config
-    report = reporter(progress, "theory")
-    seconds: dict[str, float] = {}
-    checks: list[Check] = []
-    parts = len(families(config)) + 2
-
-    def clocked(name: str, fn: Any) -> Any:
-        report(len(seconds), parts)
-        began = time.monotonic()
-        result = fn()
-        seconds[name] = time.monotonic() - began
-        return result
-
-    for name, family in families(config).items():
-        checks += clocked(name, lambda f=family: check_family(config, f))
-    all_layers = clocked("all layers", lambda: train_all_layers(config))
-    convergence, literal = clocked("widths", lambda: measure_widths(config))
-    report(parts, parts)
-    return TheoryResult(config, checks, all_layers, convergence, literal, seconds)
 
 
 def _key(config: TheoryConfig, number: int) -> Any:
