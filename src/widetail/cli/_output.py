@@ -26,7 +26,7 @@ class Output:
     def result(self, values: Mapping[str, Any], draw: Callable[[Any], None]) -> None:
         """The results: one JSON object, or what `draw` puts on a `rich.console.Console`."""
         if self.as_json:
-            print(json.dumps(plain(values), ensure_ascii=False, indent=2))
+            print(json.dumps(json_types(values), ensure_ascii=False, indent=2))
         elif not self.quiet:
             draw(_console())
 
@@ -75,14 +75,14 @@ def number_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def plain(value: Any) -> Any:
+def json_types(value: Any) -> Any:
     """JSON types only: NaN becomes null, infinities become words."""
     if isinstance(value, Mapping):
-        return {str(name): plain(entry) for name, entry in value.items()}
+        return {str(name): json_types(entry) for name, entry in value.items()}
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return json_types(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
+        return [json_types(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "inf" if value > 0 else "-inf"
     return str(value) if isinstance(value, Path) else value

@@ -4,6 +4,7 @@ import dataclasses
 import numbers
 from typing import Any
 
+from widetail.checks import check_count
 from widetail.files import savable
 from widetail.sparse._memory import KEPT_ROWS
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
@@ -66,11 +67,8 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_iterations", "patience", "epochs", "batch_size"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-        if not isinstance(self.kept_rows, numbers.Integral) or self.kept_rows < 0:
-            raise ValueError(f"kept_rows must be an integer of at least 0; got {self.kept_rows!r}.")
+            check_count(name, getattr(self, name))
+        check_count("kept_rows", self.kept_rows, least=0)
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction!r}.")
         if self.precision not in PRECISIONS:
