@@ -12,6 +12,7 @@ from benchmarks import (  # noqa: F401 (they register)
     kernels,
     memory,
     programs,
+    small,
     sparse,
     treatments,
     uci,

@@ -9,7 +9,7 @@ import typer
 from widetail.cli import _options as options
 from widetail.cli._errors import CommandError, UsageError
 from widetail.cli._model_file import TableModel
-from widetail.cli._output import Output, check_output, counted, table
+from widetail.cli._output import Output, check_output, counted, integrated_table, table
 
 FEWEST_ROWS = 2
 
@@ -154,6 +154,7 @@ def _model(estimator: Any, schema: Any, rows: int, seconds: float) -> TableModel
 
     fit = getattr(estimator, "evidence_fit_", None)
     choice = getattr(estimator, "choice_", None)
+    integrated = getattr(estimator, "integrated_", None)
     facts: dict[str, Any] = {
         "widetail": version("widetail"),
         "estimator": type(estimator).__name__,
@@ -161,6 +162,14 @@ def _model(estimator: Any, schema: Any, rows: int, seconds: float) -> TableModel
         "architecture": getattr(estimator, "architecture_", None),
         "log_evidence": None if fit is None else fit.log_evidence,
         "evidence_rows": None if fit is None else fit.rows,
+        "integrated": None
+        if integrated is None
+        else {
+            "processes": len(integrated.weights),
+            "weights": integrated.shares,
+            "log_evidences": integrated.log_evidences,
+            "effective_draws": integrated.effective,
+        },
         "candidates": None if choice is None else dict(choice.scores),
         "learned": []
         if fit is None
@@ -188,6 +197,8 @@ def _draw(console: Any, model: TableModel, out: Path) -> None:
         summary.append(("log evidence", f"{facts['log_evidence']:.2f} on {facts['evidence_rows']} rows"))
     summary += [("seconds", f"{facts['seconds']:.1f}"), ("written to", str(out))]
     console.print(table(None, ["fitted", ""], [row for row in summary if row[1] is not None]))
+    if facts["integrated"]:
+        console.print(integrated_table(facts["integrated"]))
     if facts["candidates"]:
         ranked = sorted(facts["candidates"].items(), key=lambda item: -item[1])
         console.print(table(None, ["architecture", "log evidence per row"], ranked))

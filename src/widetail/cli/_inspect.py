@@ -7,7 +7,7 @@ import numpy as np
 
 from widetail.cli import _options as options
 from widetail.cli._model_file import TableModel
-from widetail.cli._output import PICTURES, Output, check_output, save_figure, table, use_no_display
+from widetail.cli._output import PICTURES, Output, check_output, integrated_table, save_figure, table, use_no_display
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BARS = " ▁▂▃▄▅▆▇█"
@@ -137,6 +137,8 @@ def _draw(console: Any, facts: dict[str, Any], drawn: _Parts | None) -> None:
         for column in facts["columns"]
     ]
     console.print(table(None, ["column", "kind", "categories"], columns))
+    if facts.get("integrated"):  # files of earlier versions do not know it
+        console.print(integrated_table(facts["integrated"]))
     if facts["learned"]:
         console.print(table(None, ["learned", "value"], [(one["name"], one["value"]) for one in facts["learned"]]))
     if "scale" in facts:

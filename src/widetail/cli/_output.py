@@ -121,3 +121,13 @@ def use_no_display() -> None:
     import matplotlib
 
     matplotlib.use("Agg")
+
+
+def integrated_table(facts: dict[str, Any]) -> Any:
+    """What was averaged where hyperparameters were integrated out."""
+    rows = [
+        (name, weight, facts["log_evidences"][name], facts["effective_draws"][name])
+        for name, weight in facts["weights"].items()
+    ]
+    title = f"hyperparameters integrated out: {facts['processes']} processes predict together"
+    return table(title, ["architecture", "weight", "log evidence", "effective draws"], rows)

@@ -1,0 +1,119 @@
+"""The regressor with few rows: hyperparameters integrated out, candidates averaged, hard cases."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from numpy.testing import assert_allclose
+
+import widetail as wt
+from widetail import predictive
+from widetail.learning import WeightedPosterior
+
+
+@pytest.fixture(scope="module")
+def sums():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, (130, 4))
+    y = 30 + 5 * (np.sin(3 * x[:, 0]) + x[:, 1] ** 2) + 0.2 * rng.normal(size=130)
+    return wt.ScaleMixtureRegressor(max_iterations=30).fit(x[:40], y[:40]), x[40:], y[40:]
+
+
+def test_forty_rows_are_enough_for_a_sum(sums):
+    model, x, y = sums
+    assert model.architecture_.startswith("sum over")
+    assert model.score(x, y) > 0.95
+    lower, upper = model.predict_interval(x, 0.9)
+    assert 0.8 < np.mean((lower < y) & (y < upper)) <= 1
+    assert sum(model.integrated_.shares.values()) == pytest.approx(1.0)
+    assert set(model.integrated_.effective) == set(model.integrated_.shares)
+    assert model.evidence_fit_ is None
+
+
+def test_predicts_with_all_processes_together(sums):
+    model, x, _ = sums
+    parts = [
+        posterior.f((x - model.x_scaling_.shift) / model.x_scaling_.factor) for posterior in model._mixture.posteriors
+    ]
+    mean = sum(w * np.asarray(part.mean) for w, part in zip(model.integrated_.weights, parts, strict=True))
+    assert_allclose(model.predict(x), model.y_scaling_.shift[0] + model.y_scaling_.factor[0] * mean)
+
+
+def test_saved_and_loaded(sums, tmp_path):
+    model, x, y = sums
+    model.save(tmp_path / "model.widetail")
+    loaded = wt.load(tmp_path / "model.widetail")
+    assert_allclose(loaded.predict(x), model.predict(x), rtol=1e-12)
+    assert loaded.log_score(x, y) == pytest.approx(model.log_score(x, y))
+    assert loaded.integrated_.shares == pytest.approx(model.integrated_.shares)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (np.ones((1, 2)), np.array([3.0])),
+        pytest.param(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([1.0, 2.0]), marks=pytest.mark.slow),
+        pytest.param(np.arange(6.0).reshape(3, 2), np.array([1.0, -1.0, 5.0]), marks=pytest.mark.slow),
+        (np.arange(12.0).reshape(6, 2), np.full(6, 4.0)),
+        pytest.param(
+            np.repeat(np.arange(4.0)[:, None], 3, axis=0) * np.ones(2), np.arange(12.0) % 5, marks=pytest.mark.slow
+        ),
+    ],
+    ids=["one row", "two rows", "three rows", "constant y", "equal rows"],
+)
+def test_hard_cases_have_finite_intervals(x, y):
+    model = wt.ScaleMixtureRegressor(max_iterations=5).fit(x, y)
+    lower, upper = model.predict_interval(x + 0.1, 0.9)
+    assert np.all(np.isfinite(lower))
+    assert np.all(lower < upper)
+    assert np.all(np.isfinite(model.predict(x)))
+
+
+@pytest.mark.slow
+def test_more_features_than_rows_and_several_outputs():
+    x = np.random.default_rng(0).normal(size=(8, 20))
+    y = np.stack([x[:, 0], -x[:, 1]], axis=1)
+    model = wt.ScaleMixtureRegressor(max_iterations=5).fit(x, y)
+    lower, upper = model.predict_interval(x, 0.9)
+    assert lower.shape == (8, 2)
+    assert np.all(np.isfinite(lower))
+    assert np.all(lower < upper)
+
+
+def test_never_integrates_with_zero_rows():
+    x = np.linspace(-1.0, 1.0, 12)[:, None]
+    with pytest.raises(ValueError, match="integrate_rows must be an integer"):
+        wt.ScaleMixtureRegressor(integrate_rows=-1).fit(x, x[:, 0])
+    given = wt.ScaleMixtureRegressor(net=wt.kernels.RBF() + wt.kernels.RBF(), max_iterations=5).fit(x, x[:, 0])
+    assert given.integrated_ is None
+    assert np.all(np.isfinite(given.predict(x)))
+
+
+def test_left_out_is_what_refitting_without_the_row_says():
+    """Weights and locations of two fixed processes, conditioned anew without each row."""
+    rng = np.random.default_rng(3)
+    x = np.linspace(-1.5, 1.5, 30)[:, None]
+    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=30)
+    processes = [wt.ScaleMixture(wt.kernels.RBF(length), noise=wt.ScaledNoise(0.1)) for length in (0.5, 2.0)]
+
+    def together(rows):
+        posteriors = [process.posterior(x[rows], y[rows]) for process in processes]
+        weights = np.exp([posterior.log_evidence for posterior in posteriors])
+        return WeightedPosterior(posteriors, weights / weights.sum())
+
+    whole = together(np.arange(30)).left_out()
+    medians = [float(together(np.delete(np.arange(30), i))(x[[i]]).median[0]) for i in range(30)]
+    # the readout scale of each process is that of all rows: of thirty, next to that of twenty-nine
+    assert_allclose(whole.location, medians, atol=0.03)
+
+
+def test_quantiles_of_mixtures_invert_their_distribution_function():
+    rng = np.random.default_rng(1)
+    locations, widths = rng.normal(size=(5, 30)) * 10, np.exp(rng.normal(size=(5, 30)) * 2)
+    degrees, weights = np.array([0.7, 2.0, 5.0, 30.0, 500.0]), np.array([0.5, 0.2, 0.1, 0.1999, 1e-4])
+    dist = predictive.Weighted(
+        [predictive.StudentT(*law) for law in zip(degrees, locations, widths**2, strict=True)], weights
+    )
+    for level in (1e-9, 0.025, 0.5, 0.9, 1 - 1e-6):
+        point = dist.quantile(level)
+        below = weights @ scipy.stats.t.cdf(point, degrees[:, None], locations, widths)
+        assert_allclose(below, level, rtol=1e-7)
