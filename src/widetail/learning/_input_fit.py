@@ -23,9 +23,10 @@ from widetail.process import (
     as_double,
 )
 
-MOST_ROUNDS = 6
+MOST_ROUNDS = 4
 ITERATIONS_PER_ROUND = 15
-FIELD_ITERATIONS = 10  # of the numbers of the noise's network, in every round
+FIELD_ITERATIONS = 6  # of the numbers of the noise's network, in every round
+FIELD_STEPS = 8  # of the law of the noise, for each of their values
 ROUND_GAIN = 1e-3  # of the bound, in nats per observation, below which a round is the last
 LARGE = 1e10
 
@@ -92,7 +93,7 @@ def learn_noise_field(
         spread = float(process.noise.variance)
         unit = as_double(process.kernel.kernel(x, get="nngp").nngp)
         try:
-            latest = FieldLaw.of(spread * unit, law.misfit, halves, latest)
+            latest = FieldLaw.of(spread * unit, law.misfit, halves, latest, FIELD_STEPS)
         except np.linalg.LinAlgError:
             return LARGE, np.zeros_like(vector)
         root = np.sqrt(latest.precision)
@@ -111,7 +112,7 @@ def learn_noise_field(
         jac=True,
         method="L-BFGS-B",
         bounds=parameters.bounds(),
-        options={"maxiter": iterations, "ftol": 1e-6},
+        options={"maxiter": iterations, "ftol": 1e-4},
     )
     learned = parameters.process(best.x)
     spread = float(learned.noise.variance)

@@ -16,7 +16,7 @@ from widetail.numerics import CholeskyFactor
 LEAST_MISFIT = 1e-10  # per output: noise below a ten-billionth of the model's variance is none
 MOST_STEPS = 60
 HALVINGS = 12
-GAIN = 1e-10  # of the bound, in nats per row, below which a step is the last
+GAIN = 1e-8  # of the bound, in nats per row, below which a step is the last
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,17 +72,25 @@ class FieldLaw:
         return cls(misfit, pull, precision, mean, variance, factor, float(bound), float(fit - divergence))
 
     @classmethod
-    def of(cls, matrix: np.ndarray, misfit: np.ndarray, halves: np.ndarray, start: "FieldLaw | None" = None):
+    def of(
+        cls,
+        matrix: np.ndarray,
+        misfit: np.ndarray,
+        halves: np.ndarray,
+        start: "FieldLaw | None" = None,
+        steps: int = MOST_STEPS,
+    ):
         """The best law for these misfits, from where another one is, or from all rows alike.
 
-        `misfit` is per output here: the sum over the outputs divided by their number.
+        `misfit` is per output here: the sum over the outputs divided by their number. Fewer `steps` than it takes give
+        a law that is better than `start`, which is enough where misfits change with it anyway.
         """
         misfit = np.maximum(misfit, LEAST_MISFIT)
         if start is None:
             law = cls.at(matrix, misfit, halves, np.zeros(len(misfit)), 0.5 * halves)
         else:
             law = cls.at(matrix, misfit, halves, start.pull, start.precision)
-        for _ in range(MOST_STEPS):
+        for _ in range(steps):
             after = law._step(matrix, halves)
             gain = after.objective - law.objective
             law = after
