@@ -9,7 +9,11 @@ import sys
 
 import numpy as np
 
-ENDS = {"vectors": "stax.Dense(1)", "images": "stax.Flatten(), stax.Dense(1)", "sequences": "stax.GlobalAvgPool(), stax.Dense(1)"}
+ENDS = {
+    "vectors": "stax.Dense(1)",
+    "images": "stax.Flatten(), stax.Dense(1)",
+    "sequences": "stax.GlobalAvgPool(), stax.Dense(1)",
+}
 SHAPES = {"vectors": (5,), "images": (4, 4, 2), "sequences": (6, 2)}
 
 ACTIVATIONS = (

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 Axes = int | Sequence[int]
+Number = Any  # a Python or NumPy number, an array without axes, or what a transformation makes of one
 
 
 def canonical_axes(axes: Axes, ndim: int) -> list[int]:
@@ -98,7 +99,7 @@ def masked_mean(x: Any, axes: Sequence[int], mask: Any = None, keepdims: bool = 
     if mask is None:
         return jnp.mean(x, tuple(axes), keepdims=keepdims)
     kept = jnp.sum(~jnp.broadcast_to(mask, x.shape), axis=tuple(axes), keepdims=keepdims)
-    return jnp.sum(masked(x, mask), axis=tuple(axes), keepdims=keepdims) / jnp.maximum(kept, 1)
+    return jnp.sum(masked(x, mask), axis=tuple(axes), keepdims=keepdims) / jnp.maximum(kept, 1).astype(x.dtype)
 
 
 def canonical_index(index: Any, ndim: int) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.compat.neural_tangents._arrays import masked, spread, zip_axes
+from widetail.compat.neural_tangents._arrays import Number, masked, spread, zip_axes
 from widetail.compat.neural_tangents._kernel import mask_pairs
 from widetail.compat.neural_tangents._requirements import Bool, Diagonal, layer, requires, supports_masking
 
@@ -51,17 +51,17 @@ def GlobalSelfAttention(  # noqa: N802
     n_chan_val: int,
     n_heads: int,
     linear_scaling: bool = True,
-    W_key_std: float = 1.0,
-    W_value_std: float = 1.0,
-    W_query_std: float = 1.0,
-    W_out_std: float = 1.0,
-    b_std: float | None = None,
+    W_key_std: Number = 1.0,
+    W_value_std: Number = 1.0,
+    W_query_std: Number = 1.0,
+    W_out_std: Number = 1.0,
+    b_std: Number = None,
     attention_mechanism: str = AttentionMechanism.SOFTMAX.name,
     pos_emb_type: str = PositionalEmbedding.NONE.name,
-    pos_emb_p_norm: float = 2,
+    pos_emb_p_norm: Number = 2,
     pos_emb_decay_fn: Callable[[Any], Any] | None = None,
     n_chan_pos_emb: int | None = None,
-    W_pos_emb_std: float = 1.0,
+    W_pos_emb_std: Number = 1.0,
     val_pos_emb: bool = False,
     batch_axis: int = 0,
     channel_axis: int = -1,

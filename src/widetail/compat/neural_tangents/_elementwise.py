@@ -1,7 +1,7 @@
 """Functions of every feature."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.special
 
 from widetail import nn
-from widetail.compat.neural_tangents._arrays import pairs
+from widetail.compat.neural_tangents._arrays import Number, pairs
 from widetail.compat.neural_tangents._kernel import Kernel
 from widetail.compat.neural_tangents._requirements import Diagonal, layer, own_variances, requires, supports_masking
 from widetail.compat.neural_tangents._through import through
@@ -52,7 +52,7 @@ def _scaled(activation: nn.Activation, a: Any = 1.0, b: Any = 1.0, c: Any = 0.0)
 
 @layer
 @supports_masking(remask_kernel=True)
-def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> Any:  # noqa: N802
+def Erf(a: Number = 1.0, b: Number = 1.0, c: Number = 0.0) -> Any:  # noqa: N802
     """a erf(b x) + c."""
     return _scaled(nn.Erf(), a, b, c)
 
@@ -78,28 +78,28 @@ def Gelu(approximate: bool = False) -> Any:  # noqa: N802
 
 @layer
 @supports_masking(remask_kernel=True)
-def Sin(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> Any:  # noqa: N802
+def Sin(a: Number = 1.0, b: Number = 1.0, c: Number = 0.0) -> Any:  # noqa: N802
     """a sin(b x + c)."""
     return _scaled(nn.Sin(frequency=1.0, phase=c), a, b)
 
 
-def Cos(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> Any:  # noqa: N802
+def Cos(a: Number = 1.0, b: Number = 1.0, c: Number = 0.0) -> Any:  # noqa: N802
     """a cos(b x + c)."""
     return Sin(a=a, b=b, c=c + np.pi / 2)
 
 
 @layer
 @supports_masking(remask_kernel=True)
-def Rbf(gamma: float = 1.0) -> Any:  # noqa: N802
+def Rbf(gamma: Number = 1.0) -> Any:  # noqa: N802
     """The wave whose dual is exp(-gamma |x - x'|^2)."""
     return _scaled(nn.Rbf(1.0), 1.0, jnp.sqrt(gamma))
 
 
 @layer
 @supports_masking(remask_kernel=False)
-def ABRelu(a: float, b: float, do_stabilize: bool = False) -> Any:  # noqa: N802
+def ABRelu(a: Number, b: Number, do_stabilize: bool = False) -> Any:  # noqa: N802
     """a x below zero and b x above; `do_stabilize` is not needed, large numbers do not overflow here."""
-    return _scaled(nn.ABRelu(a, b))
+    return _scaled(nn.ABRelu(1.0 * a, 1.0 * b))
 
 
 def Relu(do_stabilize: bool = False) -> Any:  # noqa: N802
@@ -107,7 +107,7 @@ def Relu(do_stabilize: bool = False) -> Any:  # noqa: N802
     return ABRelu(0, 1, do_stabilize)
 
 
-def LeakyRelu(alpha: float, do_stabilize: bool = False) -> Any:  # noqa: N802
+def LeakyRelu(alpha: Number, do_stabilize: bool = False) -> Any:  # noqa: N802
     """alpha x below zero and x above."""
     return ABRelu(alpha, 1, do_stabilize)
 
@@ -132,21 +132,21 @@ def Sign() -> Any:  # noqa: N802
 
 @layer
 @supports_masking(remask_kernel=True)
-def Exp(a: float = 1.0, b: float = 1.0) -> Any:  # noqa: N802
+def Exp(a: Number = 1.0, b: Number = 1.0) -> Any:  # noqa: N802
     """a exp(b x)."""
     return _scaled(nn.Exp(), a, b)
 
 
 @layer
 @supports_masking(remask_kernel=True)
-def Gaussian(a: float = 1.0, b: float = -1.0) -> Any:  # noqa: N802
+def Gaussian(a: Number = 1.0, b: Number = -1.0) -> Any:  # noqa: N802
     """a exp(b x^2), with b below zero."""
     return _scaled(nn.Gaussian(-b), a)
 
 
 @layer
 @supports_masking(remask_kernel=True)
-def ExpNormalized(gamma: float = 1.0, shift: float = -1.0, do_clip: bool = False) -> Any:  # noqa: N802
+def ExpNormalized(gamma: Number = 1.0, shift: Number = -1.0, do_clip: bool = False) -> Any:  # noqa: N802
     """The kernel of norms times exp(gamma (cosine + shift)); `do_clip` is not needed, cosines stay within -1 and 1."""
     return _functions(None, lambda k: through(nn.ExpNormalized(gamma, shift), k))
 
@@ -154,7 +154,7 @@ def ExpNormalized(gamma: float = 1.0, shift: float = -1.0, do_clip: bool = False
 @layer
 @supports_masking(remask_kernel=True)
 def Hermite(degree: int) -> Any:  # noqa: N802
-    """The normalised Hermite polynomial of a degree, for inputs of variance one."""
+    """The Hermite polynomial of a degree, normalised for inputs of variance one."""
     if degree < 0:
         raise NotImplementedError(f"degree must be zero or more; got {degree}.")
     return _scaled(nn.Hermite(degree))
@@ -188,7 +188,7 @@ def RectifiedMonomial(degree: int) -> Any:  # noqa: N802
 
 @layer
 @supports_masking(remask_kernel=False)
-def Polynomial(coef: Sequence[float]) -> Any:  # noqa: N802
+def Polynomial(coef: Any) -> Any:  # noqa: N802
     """A polynomial by its coefficients, that of degree 0 first."""
     coefficients = [float(c) for c in np.asarray(coef).reshape(-1)] or [0.0]
     return _scaled(nn.Polynomial(jnp.asarray(coefficients)))

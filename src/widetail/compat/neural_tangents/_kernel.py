@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.compat.neural_tangents._arrays import canonical_index, masked, pairs, unzip_axes, zip_axes
+from widetail.compat.neural_tangents._arrays import Number, canonical_index, masked, pairs, unzip_axes, zip_axes
 
 STATIC = (
     "is_gaussian", "is_reversed", "is_input", "diagonal_batch", "diagonal_spatial", "shape1", "shape2",
@@ -132,18 +132,18 @@ class Kernel:
             return self
         return _dot_general(self, other1, other2, is_lhs, dimension_numbers)
 
-    def __mul__(self, other: float) -> "Kernel":
+    def __mul__(self, other: Number) -> "Kernel":
         return self.map(lambda x, batch: other**2 * x)
 
     __rmul__ = __mul__
 
-    def __add__(self, other: float) -> "Kernel":
+    def __add__(self, other: Number) -> "Kernel":
         moved = self.map(lambda x, batch: x + other**2)
         return moved.replace(ntk=self.ntk)
 
     __sub__ = __add__
 
-    def __truediv__(self, other: float) -> "Kernel":
+    def __truediv__(self, other: Number) -> "Kernel":
         return self * (1.0 / other)
 
     def __neg__(self) -> "Kernel":

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from widetail import nn
+from widetail.compat.neural_tangents._arrays import Number
 from widetail.compat.neural_tangents._requirements import Bool, Diagonal, layer, requires, supports_masking
 from widetail.compat.neural_tangents._through import linear_map
 from widetail.compat.neural_tangents._windows import Padding, default_dimension_numbers, fold, pool_mask, wrap
@@ -34,7 +35,7 @@ def Identity() -> Any:  # noqa: N802
     return init_fn, apply_fn, lambda k, **kwargs: k
 
 
-def affine(k: Any, linear: Any, ones: Any, W_std: float, b_std: float | None, fan_in: float | None) -> Any:
+def affine(k: Any, linear: Any, ones: Any, W_std: Number, b_std: Number, fan_in: Number) -> Any:
     """Random weights on top of a linear map of covariances.
 
     Args:
@@ -68,8 +69,8 @@ def affine(k: Any, linear: Any, ones: Any, W_std: float, b_std: float | None, fa
 @supports_masking(remask_kernel=True)
 def Dense(  # noqa: N802
     out_dim: int,
-    W_std: float = 1.0,
-    b_std: float | None = None,
+    W_std: Number = 1.0,
+    b_std: Number = None,
     batch_axis: int = 0,
     channel_axis: int = -1,
     parameterization: str = "ntk",
@@ -120,8 +121,8 @@ def Conv(  # noqa: N802
     filter_shape: Sequence[int],
     strides: Sequence[int] | None = None,
     padding: str = Padding.VALID.name,
-    W_std: float = 1.0,
-    b_std: float | None = None,
+    W_std: Number = 1.0,
+    b_std: Number = None,
     dimension_numbers: tuple[str, str, str] | None = None,
     parameterization: str = "ntk",
     s: tuple[int, int] = (1, 1),
@@ -139,8 +140,8 @@ def ConvTranspose(  # noqa: N802
     filter_shape: Sequence[int],
     strides: Sequence[int] | None = None,
     padding: str = Padding.VALID.name,
-    W_std: float = 1.0,
-    b_std: float | None = None,
+    W_std: Number = 1.0,
+    b_std: Number = None,
     dimension_numbers: tuple[str, str, str] | None = None,
     parameterization: str = "ntk",
     s: tuple[int, int] = (1, 1),
@@ -158,8 +159,8 @@ def ConvLocal(  # noqa: N802
     filter_shape: Sequence[int],
     strides: Sequence[int] | None = None,
     padding: str = Padding.VALID.name,
-    W_std: float = 1.0,
-    b_std: float | None = None,
+    W_std: Number = 1.0,
+    b_std: Number = None,
     dimension_numbers: tuple[str, str, str] | None = None,
     parameterization: str = "ntk",
     s: tuple[int, int] = (1, 1),
@@ -204,8 +205,11 @@ def _convolution(
                 return jax.lax.conv_transpose(x, w, steps, pad, dimension_numbers=numbers)
             return jax.lax.conv_general_dilated(x, w, steps, pad, dimension_numbers=numbers)
 
-        x = jax.ShapeDtypeStruct(tuple(input_shape), jnp.float32)
-        return tuple(shape), jax.eval_shape(ordinary, x, jax.ShapeDtypeStruct(tuple(shape), jnp.float32)).shape
+        # the number of data points may be unknown, -1
+        x = jax.ShapeDtypeStruct(tuple(max(size, 1) for size in input_shape), jnp.float32)
+        found = jax.eval_shape(ordinary, x, jax.ShapeDtypeStruct(tuple(shape), jnp.float32)).shape
+        rows = input_shape[spec_in.index("N")]
+        return tuple(shape), tuple(rows if c == "N" else size for c, size in zip(spec_out, found, strict=True))
 
     def init_fn(rng, input_shape):
         shape, output_shape = plain_shapes(input_shape)

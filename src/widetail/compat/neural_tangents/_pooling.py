@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from widetail import nn
-from widetail.compat.neural_tangents._arrays import Axes, canonical_axes, masked_mean, pairs
+from widetail.compat.neural_tangents._arrays import Axes, Number, canonical_axes, masked_mean, pairs
 from widetail.compat.neural_tangents._kernel import mask_pairs
 from widetail.compat.neural_tangents._requirements import (
     Bool,
@@ -77,7 +77,9 @@ def _pool(is_mean, window_shape, strides, padding, normalize_edges, batch_axis, 
         return total / over(jnp.ones_like(x), axes) if by_count else total / math.prod(window)
 
     def init_fn(rng, input_shape):
-        return jax.eval_shape(finite, jax.ShapeDtypeStruct(tuple(input_shape), jnp.float32)).shape, ()
+        known = tuple(max(size, 1) for size in input_shape)  # the number of data points may be unknown, -1
+        found = jax.eval_shape(finite, jax.ShapeDtypeStruct(known, jnp.float32)).shape
+        return tuple(min(new, old) if old < 0 else new for new, old in zip(found, input_shape, strict=True)), ()
 
     def apply_fn(params, inputs, **kwargs):
         return finite(inputs)
@@ -228,7 +230,7 @@ def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> Any:  # noqa: N802
 @layer
 @supports_masking(remask_kernel=False)
 def LayerNorm(  # noqa: N802
-    axis: Axes = -1, eps: float = 1e-12, batch_axis: int = 0, channel_axis: int = -1
+    axis: Axes = -1, eps: Number = 1e-12, batch_axis: int = 0, channel_axis: int = -1
 ) -> Any:
     """Subtract the mean over some axes, those of features included, and divide by the standard deviation."""
 
@@ -287,7 +289,7 @@ def LayerNorm(  # noqa: N802
 
 @layer
 @supports_masking(remask_kernel=False)
-def Dropout(rate: float, mode: str = "train") -> Any:  # noqa: N802
+def Dropout(rate: Number, mode: str = "train") -> Any:  # noqa: N802
     """Keep every feature with probability `rate`, divided by it."""
     if mode not in ("test", "train"):
         raise ValueError(f"mode must be 'train' or 'test'; got {mode!r}.")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import ode
 
-from widetail.compat.neural_tangents._arrays import Axes, canonical_axes, make_2d, zip_axes
+from widetail.compat.neural_tangents._arrays import Axes, Number, canonical_axes, make_2d, zip_axes
 from widetail.compat.neural_tangents._empirical import split_options
 from widetail.compat.neural_tangents._get import tuple_class, with_get
 
@@ -63,14 +63,14 @@ class _Targets:
         return jnp.transpose(wide, (*range(len(lead)), *(len(lead) + int(axis) for axis in order)))
 
 
-def _regularised(k: Any, diag_reg: float, is_absolute: bool) -> Any:
+def _regularised(k: Any, diag_reg: Number, is_absolute: bool) -> Any:
     k = make_2d(k)
     size = k.shape[0]
     scale = 1.0 if is_absolute else jnp.trace(k) / size
     return k + diag_reg * scale * jnp.eye(size, dtype=k.dtype)
 
 
-def _solver(k: Any, diag_reg: float, is_absolute: bool) -> Callable[[Any], Any]:
+def _solver(k: Any, diag_reg: Number, is_absolute: bool) -> Callable[[Any], Any]:
     with jax.ensure_compile_time_eval():
         factor = jax.scipy.linalg.cho_factor(_regularised(k, diag_reg, is_absolute))
     return lambda b: jax.scipy.linalg.cho_solve(factor, b)
@@ -86,8 +86,8 @@ def _check_inputs(fx_train_0: Any, fx_test_0: Any, k_test_train: Any) -> None:
 def gradient_descent_mse(
     k_train_train: Any,
     y_train: Any,
-    learning_rate: float = 1.0,
-    diag_reg: float = 0.0,
+    learning_rate: Number = 1.0,
+    diag_reg: Number = 0.0,
     diag_reg_absolute_scale: bool = False,
     trace_axes: Axes = (-1,),
 ) -> Callable[..., Any]:
@@ -121,11 +121,11 @@ def gradient_descent_mse(
             lead = time.shape
             values, vectors = eigen()
             values = jnp.maximum(values, 0.0)
-            rate = time.reshape(-1, 1) * values
+            done, per_value = _progress(time.reshape(-1, 1), values)
             within = vectors.T @ gap
-            moved = jnp.einsum("ji,ti,ic->tjc", vectors, time.reshape(-1, 1) * _mean_decay(rate), within)
+            moved = jnp.einsum("ji,ti,ic->tjc", vectors, per_value, within)
             # adding up what the kernel makes of the weights would lose the end of training to rounding
-            change = jnp.einsum("ji,ti,ic->tjc", vectors, -jnp.expm1(-rate), within)
+            change = jnp.einsum("ji,ti,ic->tjc", vectors, done, within)
             train = targets.full(start + change, rows, lead)
         results = []
         if fx_train_0 is not None:
@@ -138,18 +138,20 @@ def gradient_descent_mse(
     return predict_fn
 
 
-def _mean_decay(rate: Any) -> Any:
-    """(1 - exp(-r)) / r."""
-    safe = jnp.where(rate > 1e-6, rate, 1.0)
-    return jnp.where(rate > 1e-6, -jnp.expm1(-safe) / safe, 1 - rate / 2)
+def _progress(time: Any, values: Any) -> tuple[Any, Any]:
+    """1 - exp(-t v), and that divided by v, for all times (also infinite ones) and eigenvalues."""
+    rate = jnp.where(values > 0, time * jnp.where(values > 0, values, 1.0), 0.0)
+    done = -jnp.expm1(-rate)
+    is_large = rate > 1e-6
+    return done, jnp.where(is_large, done / jnp.where(is_large, values, 1.0), time)
 
 
 def gradient_descent(
     loss: Callable[[Any, Any], Any],
     k_train_train: Any,
     y_train: Any,
-    learning_rate: float = 1.0,
-    momentum: float | None = None,
+    learning_rate: Number = 1.0,
+    momentum: Number = None,
     trace_axes: Axes = (-1,),
 ) -> Callable[..., Any]:
     """Gradient flow on any loss, with or without momentum, by a differential equation.
@@ -222,7 +224,7 @@ def _of(k: Any, name: str) -> Any:
 def gp_inference(
     k_train_train: Any,
     y_train: Any,
-    diag_reg: float = 0.0,
+    diag_reg: Number = 0.0,
     diag_reg_absolute_scale: bool = False,
     trace_axes: Axes = (-1,),
 ) -> Callable[..., Any]:
@@ -288,8 +290,8 @@ def gradient_descent_mse_ensemble(
     kernel_fn: Callable[..., Any],
     x_train: Any,
     y_train: Any,
-    learning_rate: float = 1.0,
-    diag_reg: float = 0.0,
+    learning_rate: Number = 1.0,
+    diag_reg: Number = 0.0,
     diag_reg_absolute_scale: bool = False,
     trace_axes: Axes = (-1,),
     **kernel_fn_train_train_kwargs: Any,
@@ -341,11 +343,12 @@ def gradient_descent_mse_ensemble(
         moved: Any = None
         for name in names:
             values, vectors = eigen(name)
-            decay = jnp.exp(-time * values)
+            done, per_value = _progress(time, values)
+            decay = 1 - done
             if k_td is None:
-                mean = jnp.einsum("ji,ti,ic->tjc", vectors, -jnp.expm1(-time * values), vectors.T @ y)
+                mean = jnp.einsum("ji,ti,ic->tjc", vectors, done, vectors.T @ y)
             else:
-                moved = jnp.einsum("ji,ti,ki->tjk", vectors, time * _mean_decay(time * values), vectors)
+                moved = jnp.einsum("ji,ti,ki->tjk", vectors, per_value, vectors)
                 reach = make_2d(getattr(k_td, name))
                 mean = reach @ (moved @ y)
             mean = targets.full(mean, rows, lead)
@@ -360,7 +363,7 @@ def gradient_descent_mse_ensemble(
                     left = jnp.einsum("ji,ti,ki->tjk", vectors, decay, vectors)
                     cov = left @ prior @ left
             elif name == "nngp":
-                twice = jnp.einsum("ji,ti,ki->tjk", vectors, 2 * time * _mean_decay(2 * time * values), vectors)
+                twice = jnp.einsum("ji,ti,ki->tjk", vectors, _progress(2 * time, values)[1], vectors)
                 cov = make_2d(k_tt) - reach @ twice @ reach.T
             else:
                 step = reach @ moved
@@ -390,7 +393,7 @@ def _options(train: dict[str, Any], test: dict[str, Any], x_train: Any, x_test: 
 
 
 def max_learning_rate(
-    ntk_train_train: Any, y_train_size: int | None = None, momentum: float = 0.0, eps: float = 1e-12
+    ntk_train_train: Any, y_train_size: int | None = None, momentum: Number = 0.0, eps: Number = 1e-12
 ) -> Any:
     """The largest rate at which gradient descent on half the mean squared error converges."""
     k = make_2d(ntk_train_train)
