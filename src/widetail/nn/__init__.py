@@ -18,6 +18,7 @@ from widetail.nn._composition import Identity as Identity
 from widetail.nn._composition import Parallel as Parallel
 from widetail.nn._composition import Residual as Residual
 from widetail.nn._composition import Sequential as Sequential
+from widetail.nn._covariance import Covariance as Covariance
 from widetail.nn._linear import Conv as Conv
 from widetail.nn._linear import Dense as Dense
 from widetail.nn._local import ConvTranspose as ConvTranspose

@@ -1,0 +1,83 @@
+"""Finite networks, batches, predictions and empirical kernels of the compat module against each other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from widetail.compat import neural_tangents as nt
+from widetail.compat.neural_tangents import stax
+
+KEY = jax.random.PRNGKey(0)
+X = jax.random.normal(KEY, (5, 3))
+NEW = jax.random.normal(jax.random.PRNGKey(1), (4, 3))
+Y = jax.random.normal(jax.random.PRNGKey(2), (5, 2))
+INIT, APPLY, KERNEL = stax.serial(stax.Dense(512, 1.3, 0.2), stax.Relu(), stax.Dense(2, 1.1, 0.1))
+
+
+@pytest.mark.slow
+def test_a_wide_network_has_the_kernel_of_the_limit():
+    sampled = nt.monte_carlo_kernel_fn(INIT, APPLY, KEY, 64, vmap_axes=0)(X, NEW, ("nngp", "ntk"))
+    limit = KERNEL(X, NEW, ("nngp", "ntk"))
+    # 128 outputs: the standard error of a covariance is about 1 / sqrt(128) of it; four of them
+    assert np.max(np.abs(sampled.nngp - limit.nngp)) < 4 / np.sqrt(128) * np.max(limit.nngp)
+    assert np.max(np.abs(sampled.ntk - limit.ntk)) < 0.05 * np.max(limit.ntk)
+
+
+@pytest.mark.slow
+def test_ways_to_an_empirical_kernel_agree():
+    _, params = INIT(KEY, X.shape)
+    expected = nt.empirical_ntk_fn(APPLY, trace_axes=())(X, NEW, params)
+    for way in nt.NtkImplementation:
+        found = nt.empirical_ntk_fn(APPLY, trace_axes=(), vmap_axes=0, implementation=way)(X, NEW, params)
+        assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    vector = jnp.ones((4, 2))
+    product = nt.empirical_ntk_vp_fn(APPLY, X, NEW, params)(vector)
+    assert_allclose(product, jnp.einsum("nmab,mb->na", expected, vector), rtol=1e-3, atol=1e-3)
+
+
+def test_batches_change_nothing():
+    whole = KERNEL(X, NEW)
+    parts = nt.batch(KERNEL, batch_size=2)(X, NEW)
+    for name in ("nngp", "ntk", "cov1", "cov2"):
+        assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-5)
+    assert (parts.shape1, parts.shape2) == (whole.shape1, whole.shape2)
+
+
+@pytest.mark.slow
+def test_training_in_closed_form_by_an_equation_and_by_ensembles():
+    both = KERNEL(X, None, ("nngp", "ntk"))
+    across = KERNEL(NEW, X, "ntk")
+    closed = nt.predict.gradient_descent_mse(both.ntk, Y)
+    flow = nt.predict.gradient_descent(lambda f, y: 0.5 * jnp.mean((f - y) ** 2), both.ntk, Y)
+    times = jnp.array([0.0, 3.0])
+    for one, other in zip(closed(times, 0.0, 0.0, across), flow(times, 0.0, 0.0, across), strict=True):
+        assert_allclose(one, other, atol=2e-4)
+    ensemble = nt.predict.gradient_descent_mse_ensemble(KERNEL, X, Y)
+    late = ensemble(t=jnp.inf, x_test=NEW, compute_cov=True)
+    end = ensemble(x_test=NEW, compute_cov=True)
+    for name in ("nngp", "ntk"):
+        assert_allclose(getattr(late, name).mean, getattr(end, name).mean, atol=2e-3)
+        assert_allclose(getattr(late, name).covariance, getattr(end, name).covariance, atol=2e-3)
+    assert_allclose(ensemble(t=3.0, x_test=NEW, get="ntk"), closed(3.0, None, 0.0, across), atol=1e-4)
+
+
+def test_masks_of_finite_networks():
+    net = stax.serial(stax.Dense(4, 1.0, 0.5), stax.Relu(), stax.GlobalAvgPool())
+    x = np.ones((2, 3, 2), np.float32)
+    x[1, 2:] = 7.0
+    _, params = net[0](KEY, x.shape)
+    short = net[1](params, x[1:, :2])
+    assert_allclose(stax.unmask_fn(net[1])(params, x, mask_constant=7.0)[1:], short, rtol=1e-5)
+
+
+def test_what_is_not_supported_says_so():
+    with pytest.raises(AttributeError, match="TensorFlow"):
+        _ = nt.experimental
+    with pytest.raises(ValueError, match="random weights"):
+        stax.Relu()[2](X)
+    with pytest.warns(UserWarning, match="one device"):
+        nt.batch(KERNEL, 2, device_count=2)
+    with pytest.raises(ValueError, match="get must name"):
+        KERNEL(X, None, "covariance")
