@@ -74,6 +74,8 @@ class Builder:
         if self.is_gaussian(vec):
             assert isinstance(vec, Lin)
             return self._combination(vec)
+        if isinstance(vec, Lin) and len(vec.terms) == 1:
+            return self._combination(vec)
         instructions = Instructions(self)
         instructions.of(vec)
         if len(instructions.vectors) == 1 and not instructions.scalars:

@@ -105,8 +105,8 @@ class Wide(Kernel):
         """The shape that the model was read for."""
         if tuple(input_shape) != self.info.input_shape:
             raise ValueError(
-                f"{name} must have rows of shape {self.info.input_shape}, for which the model was read; got rows of shape "
-                f"{tuple(input_shape)}. widen(model, x.shape[1:]) reads it for another shape."
+                f"{name} must have rows of shape {self.info.input_shape}, for which the model was read; got rows of "
+                f"shape {tuple(input_shape)}. widen(model, x.shape[1:]) reads it for another shape."
             )
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
@@ -239,7 +239,7 @@ def widen(
         fans = {k: functools.partial(fan_in, axes) for k, axes in reading.fan_ins.items()}
         found = measured(make, leaves, fans, LARGE)
         leaves = [dataclasses.replace(leaf, var=found.get(leaf.path, leaf.var)) for leaf in leaves]
-    chains = [] if engine == "program" else _chains(closed, models, leaves, input_shape, engine)
+    chains = () if engine == "program" else _chains(closed, models, leaves, input_shape, engine)
     if chains:
         return _from_chain(chains[0], make, input_shape, leaves)
     readings = [read_program(jaxpr, built, leaves, input_shape) for jaxpr, built in zip(closed, models, strict=True)]
@@ -247,18 +247,20 @@ def widen(
     return _from_program(readings[0], make, input_shape, leaves)
 
 
-def _chains(closed: list[Any], models: list[Any], leaves: list[Leaf], input_shape: Any, engine: str) -> list[Chained]:
+def _chains(
+    closed: list[Any], models: list[Any], leaves: list[Leaf], input_shape: Any, engine: str
+) -> tuple[Chained, ...]:
     """The layers of a model that is a chain of them, the same at all widths; empty where it is not."""
     try:
         found = [read_chain(jaxpr, built, leaves, input_shape) for jaxpr, built in zip(closed, models, strict=True)]
     except WidenError:
         if engine == "nn":
             raise
-        return list[Chained]()
+        return ()
     same = all(repr(one.net) == repr(found[0].net) and one.look == found[0].look for one in found)
     if not same and engine == "nn":
         raise WidenError("the layers of the model are others at other widths")
-    return found if same else list[Chained]()
+    return tuple(found) if same else ()
 
 
 def _variances(leaves: list[Leaf], roles: dict[int, str]) -> dict[str, float]:
@@ -272,9 +274,7 @@ def _variances(leaves: list[Leaf], roles: dict[int, str]) -> dict[str, float]:
 
 def _from_chain(chained: Chained, make: Make, input_shape: tuple[int, ...], leaves: list[Leaf]) -> Wide:
     variances = _variances(leaves, chained.roles)
-    info = Info(
-        make, input_shape, leaves, chained.roles, chained.fan_ins, variances, "as layers of nn", None, chained.notes
-    )
+    info = Info(make, input_shape, leaves, chained.roles, chained.fan_ins, variances, "as layers of nn", None, ())
     return Wide(chained.net, Front(chained.front), info)
 
 

@@ -22,7 +22,8 @@ class Leaf:
         wide: which of its axes follow the width.
         constant: the value that it has at every width, a number for wide parameters; None for a random one.
         var: the variance as told, times fan-in where the parameter is a matrix; None for the default of its use.
-        is_constant: whether it is a constant.
+        note: why it is a constant.
+        is_table: whether it has positions of its own beside one wide axis.
     """
 
     path: str
@@ -30,16 +31,12 @@ class Leaf:
     constant: Any
     var: float | None
     note: str
+    is_table: bool
 
     @property
     def is_constant(self) -> bool:
         """Whether it is a constant."""
         return self.constant is not None
-
-    @property
-    def is_table(self) -> bool:
-        """Whether it has positions of its own beside the wide axis."""
-        return len(self.wide) > 1
 
 
 def check_patterns(variances: Variances) -> None:
@@ -108,13 +105,14 @@ def _wide_axes(path: str, shapes: list[tuple[int, ...]], widths: tuple[int, ...]
 
 def _law(path: str, wide: tuple[bool, ...], drawn: list[Any], told: float | None) -> Leaf:
     if not any(wide):
-        return Leaf(path, wide, np.asarray(drawn[0], float), None, "no wide axis: a constant, as init made it")
+        return Leaf(path, wide, np.asarray(drawn[0], float), None, "no wide axis: a constant, as init made it", False)
+    is_vector = sum(wide) == 1 and all(is_wide or size == 1 for is_wide, size in zip(wide, drawn[0].shape, strict=True))
     values = {float(value) for leaf in drawn for value in np.unique(leaf)} if len(drawn) > 1 else set()
     if len(values) == 1:
         (value,) = values
-        if len(wide) == 1 and (value != 0 or not told):
-            return Leaf(path, wide, value, None, f"init makes it {value:g} everywhere: a constant")
-    return Leaf(path, wide, None, None if told is None else float(told), "")
+        if is_vector and (value != 0 or not told):
+            return Leaf(path, wide, value, None, f"init makes it {value:g} everywhere: a constant", False)
+    return Leaf(path, wide, None, None if told is None else float(told), "", not is_vector)
 
 
 def measured(make: Make, leaves: list[Leaf], fan_ins: dict[int, Any], widths: tuple[int, ...]) -> dict[str, float]:
@@ -139,7 +137,7 @@ def measured(make: Make, leaves: list[Leaf], fan_ins: dict[int, Any], widths: tu
         ratio = scaled[1] / scaled[0] if scaled[0] else 1.0
         if abs(np.log(ratio)) < 0.1:
             found[leaf.path] = float(np.mean(scaled))
-        elif sum(leaf.wide) == 1 and len(leaf.wide) == 1 and ratio < 1:
+        elif not leaf.is_table and ratio < 1:
             found[leaf.path] = 0.0  # biases that shrink as the width grows
         else:
             raise ValueError(

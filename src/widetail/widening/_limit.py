@@ -199,7 +199,7 @@ def _plain(value: Any) -> Any:
 def _different(a: Any, b: Any) -> list[tuple[float, float]] | None:
     """Pairs of numbers that differ; None where something else does."""
     if isinstance(a, float) and isinstance(b, float):
-        return [] if abs(a - b) <= 1e-6 * max(abs(a), abs(b)) else [(a, b)]
+        return [] if a == b or abs(a - b) <= 1e-6 * max(abs(a), abs(b)) else [(a, b)]
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         found: list[tuple[float, float]] = []
         for one, other in zip(a, b, strict=True):

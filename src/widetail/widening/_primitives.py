@@ -1,4 +1,4 @@
-"""The primitives of JAX that are understood, by what becomes of them: the code and its documentation read this table."""
+"""The primitives of JAX that are understood, by what becomes of them; the code and its documentation read this."""
 
 ELEMENTWISE = {
     "abs", "add", "add_any", "and", "atan2", "cbrt", "ceil", "clamp", "convert_element_type", "copy", "copy_p", "cos",
@@ -10,7 +10,7 @@ ELEMENTWISE = {
 
 STRUCTURAL = {
     "broadcast_in_dim", "concatenate", "dynamic_slice", "expand_dims", "gather", "pad", "reshape", "rev", "slice",
-    "split", "squeeze", "stack", "transpose", "copy_to_host", "unstack", "tile",
+    "split", "squeeze", "stack", "transpose", "unstack", "tile",
 }  # fmt: skip
 
 CALLS = {
@@ -32,13 +32,13 @@ SUMS = {"reduce_sum", "dot_general", "conv_general_dilated", "reduce_window_sum"
 
 # What is refused whatever its arguments are, and why.
 REFUSED = {
-    "while": "a loop whose length depends on the data has no fixed program; jax.lax.scan and fori_loop with fixed bounds do",
+    "while": "a loop whose length depends on the data is no program; jax.lax.scan and fori_loop with fixed bounds are",
     "sort": "sorting across the width or across positions is not a function of entries",
     "top_k": "a choice of the largest entries is not a function of entries",
     "argmax": "the place of a maximum jumps; it is no function that has a limit",
     "argmin": "the place of a minimum jumps; it is no function that has a limit",
-    "reduce_max": "a maximum across the width grows with it; a maximum of vectors over positions is a nonlinearity of many "
-    "variables: use a mean, or a maximum of scalars such as in softmax",
+    "reduce_max": "a maximum across the width grows with it; one over positions is a nonlinearity of many variables; "
+    "a mean has a limit, and so has a maximum of scalars such as in softmax",
     "reduce_min": "as reduce_max",
     "reduce_prod": "a product across the width vanishes or grows",
     "reduce_window_max": "max pooling is a nonlinearity of many dependent variables; use average pooling",

@@ -5,6 +5,7 @@ which of its entries it is. Rearrangements act on the integers as they act on th
 find whole vectors, in step; otherwise it is refused. So nothing has to be assumed of the order of axes.
 """
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -147,7 +148,7 @@ class ProgramWalk(Walk):
         narrow = [axis for axis in axes if axis != along]
         found = []
         for place in np.ndindex(*(shape[axis] for axis in narrow)):
-            for number, (start, stop) in enumerate(zip(places, places[1:], strict=False)):
+            for number, (start, stop) in enumerate(itertools.pairwise(places)):
                 index: list[Any] = [0] * len(shape)
                 for axis, at in zip(narrow, place, strict=True):
                     index[axis] = at
@@ -260,7 +261,7 @@ class ProgramWalk(Walk):
         )
 
     def _with_constants(self, name: str, arguments: list[Any]) -> list[Any]:
-        """Parameters without a wide axis as the numbers that they are, but for the bias of a readout, which is left out."""
+        """Parameters without a wide axis as numbers, but for the bias of a readout, which is left out."""
         fixed = [isinstance(a, Par) and self.leaves[a.leaf].is_constant for a in arguments]
         if not any(fixed) or (name in STRUCTURAL and len(arguments) == 1):
             return arguments
@@ -311,11 +312,13 @@ class ProgramWalk(Walk):
         if all(isinstance(value, float) for value in values):
             with jax.enable_x64(True), jax.ensure_compile_time_eval():
                 return float(apply_op(op, [jnp.asarray(value, jnp.float64) for value in values], jnp.float64))
+        if name == "select_n" and isinstance(values[0], float):
+            return values[1 + int(values[0])]
         if any(isinstance(value, Read) for value in values):
             return self._of_outputs(name, values)
-        if name in ("copy", "stop_gradient", "convert_element_type", "copy_p"):
-            if name != "convert_element_type" or jnp.issubdtype(op.params["new_dtype"], jnp.floating):
-                return values[0]
+        is_cast = name == "convert_element_type" and jnp.issubdtype(op.params["new_dtype"], jnp.floating)
+        if name in ("copy", "stop_gradient", "copy_p") or is_cast:
+            return values[0]
         is_vector = any(isinstance(value, Vec) for value in values)
         if name in ("mul", "div", "neg") or not all(self.builder.is_gaussian(v) for v in values if isinstance(v, Vec)):
             values = [self._settled(value) for value in values]
@@ -382,8 +385,8 @@ class ProgramWalk(Walk):
                 parts = [_scaled(s, v) for s, v in zip(signs, values, strict=True) if isinstance(v, Read)]
                 return self._added(parts)
         raise self.refuse(
-            f"{name} is applied to outputs: what comes after the last wide-to-narrow product must be linear in it, with "
-            f"nothing added. A narrow layer in the middle of a model (a bottleneck) has no Gaussian limit; for a "
+            f"{name} is applied to outputs: what comes after the last wide-to-narrow product must be linear in it, "
+            f"with nothing added. A narrow layer in the middle of a model (a bottleneck) has no Gaussian limit; for a "
             f"classifier, return the logits"
         )
 
@@ -522,7 +525,7 @@ class ProgramWalk(Walk):
         return add_sca(*total)
 
     def _max(self, value: Any, axes: tuple[int, ...]) -> Any:
-        """A maximum of scalars, as in softmax; subtracting it changes nothing there, but it is computed as it stands."""
+        """A maximum of scalars, as in softmax."""
         ids = np.moveaxis(self.sym(value).ids, axes, range(-len(axes), 0))
         kept = ids.shape[: ids.ndim - len(axes)]
         rows = ids.reshape(-1, math.prod(ids.shape[len(kept) :]))
@@ -564,9 +567,7 @@ class ProgramWalk(Walk):
             )
         if isinstance(lhs, Par) or isinstance(rhs, Par):
             if left_batch and any(lhs.shape[axis] > 1 for axis in left_batch):
-                raise self.refuse(
-                    "a random matrix of its own for every position (a batch of matrices) is not understood"
-                )
+                raise self.refuse("a random matrix for every position (a batch of matrices) is not understood")
             par, value, par_axes, axes = (lhs, rhs, left, right) if isinstance(lhs, Par) else (rhs, lhs, right, left)
             batch, par_batch = (right_batch, left_batch) if isinstance(lhs, Par) else (left_batch, right_batch)
             result, free, par_free = self._matrix_product(par, value, tuple(par_axes), tuple(axes), par_batch, batch)
@@ -649,7 +650,7 @@ class ProgramWalk(Walk):
         first = table.elements.reshape(table.shape[0], -1)[0]
         coordinates = np.unravel_index(first, shape)
         zeroed = [np.zeros_like(c) if axis in summed else c for axis, c in enumerate(coordinates)]
-        columns_by_element = {int(e): k for k, e in enumerate(np.ravel_multi_index(zeroed, shape))}
+        columns_by_element = {int(e): k for k, e in enumerate(np.asarray(np.ravel_multi_index(zeroed, shape)).tolist())}
         if len(columns_by_element) != len(first):
             raise self.refuse(f"{self.leaves[table.leaf].path!r} is repeated before it is used as a matrix")
         if not any(wide[axis] for axis in free):
@@ -771,7 +772,7 @@ class ProgramWalk(Walk):
             block = self._assign(table.leaf, f"{leaf.path}{name}", flat[:, columns])
             # the program divides by the number of features of its inputs, which is known at the end
             self._random(block, "input_matrix", var * table.factor**2)
-            for number, place in enumerate(np.ndindex(*shape)):
+            for number, place in enumerate(list(np.ndindex(*shape))):
                 position = self._row(value, place)
                 vector = self.builder.add(st.InputProduct(block, position))
                 entry = self.entry(Base(len(columns), origins, vector, True))
