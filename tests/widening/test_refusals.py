@@ -66,7 +66,7 @@ def test_has_no_limit(apply, match):
 def test_bad_arguments():
     with pytest.raises(ValueError, match="width"):
         wt.widen(3, (3,))
-    with pytest.raises(ValueError, match="fits no parameter.*'u'"):
+    with pytest.raises(ValueError, match=r"fits no parameter.*'u'"):
         wt.widen(plain_models.tied, (3,), variances={"nothing": 1.0})
     wide = wt.widen(plain_models.two_layers, (3,))
     with pytest.raises(ValueError, match=r"x1 must have rows of shape \(3,\)"):
