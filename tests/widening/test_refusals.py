@@ -49,7 +49,7 @@ def test_logits_scaled_by_the_root_of_the_width():
         (lambda p, x: jnp.max(x @ p["u"], axis=-1, keepdims=True), "reduce_max"),
         (lambda p, x: jnp.sort(x @ p["u"], axis=-1) @ p["v"], "sort"),
         (lambda p, x: jnp.tanh(jnp.tanh(x @ p["u"])[..., ::-1] * (x @ p["u"])) @ p["v"], "out of step"),
-        (lambda p, x: jnp.tanh(x @ p["u"])[..., :5] @ jnp.ones((5, 1)), "part|picked|taken apart"),
+        (lambda p, x: jnp.tanh(x @ p["u"])[..., :5] @ jnp.ones((5, 1)), "averages"),
         (lambda p, x: jax.nn.sigmoid(jnp.tanh(x @ p["u"]) @ p["v"]), "applied to outputs"),
         (
             lambda p, x: jnp.tanh(x @ p["u"] / jnp.sqrt(p["u"].shape[1])) @ p["v"],

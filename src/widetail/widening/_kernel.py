@@ -257,7 +257,7 @@ def _chains(
         if engine == "nn":
             raise
         return ()
-    same = all(repr(one.net) == repr(found[0].net) and one.look == found[0].look for one in found)
+    same = all(bool(one.net == found[0].net) and repr(one.look) == repr(found[0].look) for one in found)
     if not same and engine == "nn":
         raise WidenError("the layers of the model are others at other widths")
     return tuple(found) if same else ()

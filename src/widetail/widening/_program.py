@@ -245,9 +245,9 @@ class ProgramWalk(Walk):
         if name == "dot_general":
             return [self._dot(params["dimension_numbers"], *arguments)]
         if name == "reduce_sum":
-            return [self._sum(arguments[0], tuple(params["axes"]))]
+            return [self._sum(arguments[0], tuple(map(int, params["axes"])))]
         if name == "reduce_max":
-            return [self._max(arguments[0], tuple(params["axes"]))]
+            return [self._max(arguments[0], tuple(map(int, params["axes"])))]
         if name == "conv_general_dilated":
             return [self._convolution(params, *arguments)]
         if name == "reduce_window_sum":
