@@ -14,6 +14,7 @@ from widetail import priors as priors
 from widetail import process as process
 from widetail import programs as programs
 from widetail import sparse as sparse
+from widetail import widening as widening
 from widetail.distributed import posterior as _posteriors_on_clusters  # noqa: F401  (enters itself)
 from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
@@ -39,3 +40,5 @@ from widetail.process import InputNoise as InputNoise
 from widetail.process import RowNoise as RowNoise
 from widetail.process import ScaledNoise as ScaledNoise
 from widetail.process import ScaleMixture as ScaleMixture
+from widetail.widening import WidenError as WidenError
+from widetail.widening import widen as widen

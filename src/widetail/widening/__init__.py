@@ -1,0 +1,9 @@
+"""Infinite-width limits of models that users have already."""
+
+from widetail.widening._check import Check as Check
+from widetail.widening._check import Comparison as Comparison
+from widetail.widening._finite import FiniteModel as FiniteModel
+from widetail.widening._kernel import Wide as Wide
+from widetail.widening._kernel import widen as widen
+from widetail.widening._primitives import understood as understood
+from widetail.widening._source import WidenError as WidenError

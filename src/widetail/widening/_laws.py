@@ -1,0 +1,163 @@
+"""The laws of parameters: which are constants, and which variances the others have."""
+
+import dataclasses
+import fnmatch
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from widetail.checks import check_variance
+from widetail.widening._models import Built, Make
+
+Variances = dict[str, float] | Literal["from_init"] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """A parameter: where it is, how it grows, what is known of its law.
+
+    Attributes:
+        path: its name in the model.
+        wide: which of its axes follow the width.
+        constant: the value that it has at every width, a number for wide parameters; None for a random one.
+        var: the variance as told, times fan-in where the parameter is a matrix; None for the default of its use.
+        note: why it is a constant.
+        is_table: whether it has positions of its own beside one wide axis.
+    """
+
+    path: str
+    wide: tuple[bool, ...]
+    constant: Any
+    var: float | None
+    note: str
+    is_table: bool
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a constant."""
+        return self.constant is not None
+
+
+def check_patterns(variances: Variances) -> None:
+    """Variances by path, or the word."""
+    if variances is None or variances == "from_init":
+        return
+    if not isinstance(variances, dict):
+        raise ValueError(
+            f"variances must be a dictionary such as {{'*.weight': 2.0, '*.bias': 0.1}}, 'from_init' or None; "
+            f"got {variances!r}."
+        )
+    for pattern, value in variances.items():
+        check_variance(f"variances[{pattern!r}]", value)
+
+
+def read_laws(make: Make, models: list[Built], widths: tuple[int, ...], variances: Variances, key: Any) -> list[Leaf]:
+    """The law of every parameter.
+
+    Args:
+        make: builds the model.
+        models: the model at each of the widths; drawn at the first.
+        widths: the widths.
+        variances: patterns of paths with variances (the last that fits counts), "from_init", or None.
+        key: of another draw.
+    """
+    patterns = variances if isinstance(variances, dict) else {}
+    first = models[0]
+    if any(model.paths != first.paths for model in models):
+        raise ValueError("the model has other parameters at other widths; its limit is not that of one architecture.")
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(path, pattern) for path in first.paths):
+            raise ValueError(
+                f"variances[{pattern!r}] fits no parameter; the model has {', '.join(map(repr, first.paths))}."
+            )
+    other = make(widths[0], key)
+    fixed = [k for k, leaf in enumerate(first.leaves) if np.array_equal(leaf, other.leaves[k])]
+    again = dict(zip(fixed, make.constants(widths[-1], key, fixed), strict=True))
+    leaves = []
+    for number, path in enumerate(first.paths):
+        drawn = [model.leaves[number] for model in models]
+        wide = _wide_axes(path, [leaf.shape for leaf in drawn], widths)
+        told = [value for pattern, value in patterns.items() if fnmatch.fnmatchcase(path, pattern)]
+        if path in patterns and not any(wide):
+            raise ValueError(
+                f"variances[{path!r}]: it has no wide axis (its shape is {drawn[0].shape} at every width), so it does "
+                f"not average out. It is a constant of the limit, as init makes it; the bias of a readout is left out."
+            )
+        values = [drawn[0], again[number]] if number in again else [drawn[0]]
+        leaves.append(_law(path, wide, values, told[-1] if told else None))
+    return leaves
+
+
+def _wide_axes(path: str, shapes: list[tuple[int, ...]], widths: tuple[int, ...]) -> tuple[bool, ...]:
+    wide = []
+    for sizes in zip(*shapes, strict=True):
+        slope = (sizes[-1] - sizes[0]) / (widths[-1] - widths[0])
+        start = sizes[0] - slope * widths[0]
+        if any(abs(start + slope * width - size) > 1e-9 for width, size in zip(widths, sizes, strict=True)):
+            raise ValueError(
+                f"an axis of {path!r} has the sizes {sizes} at the widths {widths}, which do not grow in proportion; "
+                f"widths=(...) names widths that suit the model."
+            )
+        wide.append(slope > 0)
+    return tuple(wide)
+
+
+def _law(path: str, wide: tuple[bool, ...], drawn: list[Any], told: float | None) -> Leaf:
+    if not any(wide):
+        return Leaf(path, wide, np.asarray(drawn[0], float), None, "no wide axis: a constant, as init made it", False)
+    is_vector = sum(wide) == 1 and all(is_wide or size == 1 for is_wide, size in zip(wide, drawn[0].shape, strict=True))
+    values = {float(value) for leaf in drawn for value in np.unique(leaf)} if len(drawn) > 1 else set()
+    if len(values) == 1:
+        (value,) = values
+        if is_vector and (value != 0 or not told):
+            return Leaf(path, wide, value, None, f"init makes it {value:g} everywhere: a constant", False)
+    return Leaf(path, wide, None, None if told is None else float(told), "", not is_vector)
+
+
+def measured(make: Make, leaves: list[Leaf], fan_ins: dict[int, Any], widths: tuple[int, ...]) -> dict[str, float]:
+    """Variances times fan-in of what the user's own `init` draws; a ValueError for laws that the limit is not of.
+
+    Args:
+        make: builds the model.
+        leaves: the parameters.
+        fan_ins: by parameter, the fan-in as a function of its shape.
+        widths: two widths to draw at.
+    """
+    found: dict[str, float] = {}
+    draws = [[make(width, key) for key in jax.random.split(jax.random.key(20), 8)] for width in widths]
+    for number, leaf in enumerate(leaves):
+        if leaf.is_constant or number not in fan_ins:
+            continue
+        scaled = []
+        for models in draws:
+            values = np.concatenate([np.asarray(model.leaves[number], float).ravel() for model in models])
+            scaled.append(float(np.mean(values**2)) * fan_ins[number](models[0].leaves[number].shape))
+            _check_law(leaf.path, values)
+        ratio = scaled[1] / scaled[0] if scaled[0] else 1.0
+        if abs(np.log(ratio)) < 0.1:
+            found[leaf.path] = float(np.mean(scaled))
+        elif not leaf.is_table and ratio < 1:
+            found[leaf.path] = 0.0  # biases that shrink as the width grows
+        else:
+            raise ValueError(
+                f"variances='from_init': init draws {leaf.path!r} with variance x fan-in {scaled[0]:.4g} at width "
+                f"{widths[0]} and {scaled[1]:.4g} at width {widths[1]}, so there is no limit with this law; name its "
+                f"variance by variances={{{leaf.path!r}: ...}}."
+            )
+    return found
+
+
+def _check_law(path: str, values: np.ndarray) -> None:
+    """Centred, and normal (perhaps cut off) or uniform: what the theorems are about."""
+    count, scale = len(values), float(np.sqrt(np.mean(values**2)))
+    if scale == 0:
+        return
+    error = scale / np.sqrt(count)
+    kurtosis = float(np.mean(values**4)) / scale**4
+    if abs(values.mean()) > 5 * error or not 1.7 - 10 / np.sqrt(count) < kurtosis < 3 + 25 / np.sqrt(count):
+        raise ValueError(
+            f"variances='from_init': init draws {path!r} with mean {values.mean():.3g}, standard deviation {scale:.3g} "
+            f"and kurtosis {kurtosis:.3g}; a centred normal (kurtosis 3) or uniform law (1.8) is expected. Name its "
+            f"variance by variances={{{path!r}: ...}}."
+        )

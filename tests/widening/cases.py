@@ -1,0 +1,117 @@
+"""Twenty models with the shapes of their inputs, and networks or programs that have the same limit."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+import widetail as wt
+from tests.widening.models import equinox_models, flax_models, plain_models
+from widetail import nn
+
+VAR = {"*weight": 2.0, "*bias": 0.1}
+FLAX = {"*kernel": 2.0, "*bias": 0.1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    make: Any
+    input_shape: tuple[int, ...]
+    variances: Any = None
+    same: Any = None
+    engine: str = "program"
+
+
+def _plain(*layers):
+    return nn.Sequential(*layers)
+
+
+CASES = {
+    "equinox mlp": Case(equinox_models.mlp, (3,), VAR, nn.mlp(2, "relu"), "layers"),
+    "equinox gelu mlp": Case(equinox_models.gelu_mlp, (3,), VAR, nn.mlp(2, jax.nn.gelu), "layers"),
+    "equinox cnn": Case(
+        equinox_models.CNN,
+        (4, 4, 1),
+        VAR,
+        _plain(
+            nn.Conv(3, weight_var=2.0, bias_var=0.1), nn.Relu(), nn.AvgPool(2),
+            nn.Conv(3, weight_var=2.0, bias_var=0.1), nn.Relu(), nn.Flatten(),
+        ),
+        "layers",
+    ),
+    "equinox rnn": Case(
+        equinox_models.RNN,
+        (3, 3),
+        {"hidden.weight": 1.6, "inputs.weight": 0.8, "inputs.bias": 0.1},
+    ),
+    "equinox gru": Case(equinox_models.GRU, (2, 3), {"cell.weight*": 1.0, "cell.bias": 0.1}),
+    "equinox transformer": Case(equinox_models.TransformerBlock, (3, 3), {"*weight": 1.5}),
+    "flax mlp": Case(flax_models.made(flax_models.MLP), (3,), FLAX, nn.mlp(2, "relu"), "layers"),
+    "flax cnn": Case(
+        flax_models.made(flax_models.CNN),
+        (4, 4, 1),
+        FLAX,
+        _plain(
+            nn.Conv(3, weight_var=2.0, bias_var=0.1), nn.Relu(), nn.AvgPool(2),
+            nn.Conv(3, weight_var=2.0, bias_var=0.1), nn.Relu(), nn.Flatten(),
+            nn.Dense(weight_var=2.0, bias_var=0.1), nn.Relu(),
+        ),
+        "layers",
+    ),
+    "flax resnet": Case(flax_models.made(flax_models.ResNet), (4, 4, 1), FLAX, None, "layers"),
+    "flax mixer": Case(flax_models.made(flax_models.Mixer), (3, 3), {"*kernel": 1.5}),
+    "flax lstm": Case(flax_models.made(flax_models.LSTM), (2, 3), {"*kernel": 1.5, "inputs.bias": 0.1}),
+    "two layers": Case(plain_models.two_layers, (3,), None, nn.mlp(2, "tanh", weight_var=1.0, bias_var=0.0), "layers"),
+    "fourier features": Case(
+        plain_models.fourier,
+        (3,),
+        {"w1": 4.0},
+        _plain(nn.Dense(weight_var=4.0), nn.Sin(), nn.Dense(), nn.Relu()),
+        "layers",
+    ),
+    "deep sets": Case(
+        plain_models.deep_sets,
+        (4, 3),
+        None,
+        _plain(nn.Conv((1,)), nn.Relu(), nn.GlobalSumPool(), nn.Dense(), nn.Relu()),
+        "layers",
+    ),
+    "graph network": Case(
+        plain_models.graph_network,
+        (4, 3),
+        None,
+        _plain(
+            nn.Aggregate(plain_models.RING), nn.Conv((1,)), nn.Relu(),
+            nn.Aggregate(plain_models.RING), nn.Conv((1,)), nn.Relu(), nn.GlobalAvgPool(),
+        ),
+    ),
+    "gated": Case(plain_models.gated, (3,)),
+    "skip concatenation": Case(plain_models.skips, (3,), None, None),
+    "tied": Case(plain_models.tied, (3,)),
+    "embedding": Case(plain_models.embedding, (4, 1), None, None),
+    "residual": Case(
+        plain_models.residual,
+        (3,),
+        None,
+        _plain(
+            nn.Dense(), nn.Residual(nn.LeakyRelu(0.1), nn.Dense()), nn.Residual(nn.LeakyRelu(0.1), nn.Dense()),
+            nn.Elementwise(jax.nn.silu),
+        ),
+        "layers",
+    ),
+    "normed": Case(plain_models.normed, (3,)),
+}  # fmt: skip
+
+
+def inputs(name: str, count: int = 4) -> np.ndarray:
+    shape = CASES[name].input_shape
+    rng = np.random.default_rng(3)
+    if name == "embedding":
+        return rng.integers(0, 5, (count, *shape)).astype(float)
+    return rng.normal(size=(count, *shape))
+
+
+def widened(name: str, **options) -> Any:
+    case = CASES[name]
+    return wt.widen(case.make, case.input_shape, variances=case.variances, **options)

@@ -1,0 +1,73 @@
+"""What has no limit is refused, with the line and the reason."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import widetail as wt
+from tests.widening.models import plain_models
+from tests.widening.models.equinox_models import TransformerBlock
+
+
+def pair(apply, **shapes):
+    def init(width, key):
+        return plain_models.normal(key, **{k: tuple(width if s == "n" else s for s in v) for k, v in shapes.items()})
+
+    return init, apply
+
+
+def refused(apply, match, shape=(3,), **shapes):
+    with pytest.raises(wt.WidenError, match=match) as raised:
+        wt.widen(pair(apply, **shapes), shape)
+    return raised.value
+
+
+SHAPES = {"u": (3, "n"), "w": ("n", "n"), "v": ("n", 1)}
+
+
+def test_a_matrix_and_its_transpose():
+    def apply(p, x):
+        h = jnp.tanh(jnp.tanh(x @ p["u"]) @ p["w"])
+        return jnp.tanh(h @ p["w"].T) @ p["v"]
+
+    error = refused(apply, "transpose", **SHAPES)
+    assert error.place.file == __file__
+    assert 'p["w"].T' in error.place.text
+
+
+def test_logits_scaled_by_the_root_of_the_width():
+    with pytest.raises(wt.WidenError, match=r"power 0.5.*1/sqrt\(n\)") as raised:
+        wt.widen(lambda width, key: TransformerBlock(width, key, power=0.5), (2, 3))
+    assert "equinox_models.py" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("apply", "match"),
+    [
+        (lambda p, x: jax.nn.softmax(x @ p["u"], axis=-1) @ p["v"], "reduce_max"),
+        (lambda p, x: jnp.max(x @ p["u"], axis=-1, keepdims=True), "reduce_max"),
+        (lambda p, x: jnp.sort(x @ p["u"], axis=-1) @ p["v"], "sort"),
+        (lambda p, x: jnp.tanh(jnp.tanh(x @ p["u"])[..., ::-1] * (x @ p["u"])) @ p["v"], "out of step"),
+        (lambda p, x: jnp.tanh(x @ p["u"])[..., :5] @ jnp.ones((5, 1)), "averages"),
+        (lambda p, x: jax.nn.sigmoid(jnp.tanh(x @ p["u"]) @ p["v"]), "applied to outputs"),
+        (
+            lambda p, x: jnp.tanh(x @ p["u"] / jnp.sqrt(p["u"].shape[1])) @ p["v"],
+            "from_init|power -0.5|variance 1/fan-in",
+        ),
+        (lambda p, x: jnp.tanh(x @ p["u"]).mean(-1, keepdims=True), "does not vary from network to network"),
+    ],
+    ids=["softmax", "max", "sort", "reversed", "slice", "output", "scaled twice", "average"],
+)
+def test_has_no_limit(apply, match):
+    refused(apply, match, u=(3, "n"), v=("n", 1))
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="width"):
+        wt.widen(3, (3,))
+    with pytest.raises(ValueError, match=r"fits no parameter.*'u'"):
+        wt.widen(plain_models.tied, (3,), variances={"nothing": 1.0})
+    wide = wt.widen(plain_models.two_layers, (3,))
+    with pytest.raises(ValueError, match=r"x1 must have rows of shape \(3,\)"):
+        wide.kernel(np.ones((2, 4)))
