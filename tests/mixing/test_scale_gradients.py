@@ -78,5 +78,6 @@ def test_through_vmap():
     with jax.enable_x64(True):
         mapped = jax.vmap(evidence)(jnp.asarray(quads))
         slopes = jax.vmap(jax.grad(evidence))(jnp.asarray(quads))
-    np.testing.assert_allclose(mapped, evidence(quads), rtol=1e-12)
+    # traced, the nodes are not doubled until they agree
+    np.testing.assert_allclose(mapped, evidence(quads), rtol=1e-11)
     np.testing.assert_allclose(slopes, central_difference(evidence, quads, 1e-4), rtol=1e-6)

@@ -157,6 +157,31 @@ def test_densities_that_are_infinite_at_an_end(dist, power):
     assert np.isfinite(posterior.quantile(0.5))
 
 
+@pytest.mark.parametrize("a", [0.6, 0.9])
+def test_a_part_whose_density_is_infinite_inside_of_the_support(a):
+    """u = end + s^(1/a) makes the integrand of that part finite; the other part is smooth."""
+    lower, width, count, quad = 0.87, 0.09, 4.0, 0.5
+    dist = Mixture([st.beta(a, 2.2, loc=lower, scale=width), st.lognorm(0.3, scale=2.0)], [0.4, 0.6])
+    prior = wt.ScalePrior.wrap(dist)
+    assert prior.mass_error < 1e-6
+    posterior = mixing.scale_posterior(prior, mixing.ScaledNoiseLikelihood(count, quad))
+
+    def near_the_end(s):
+        share = s ** (1 / a)
+        u = lower + width * share
+        return (
+            np.exp(1.2 * np.log1p(-share) - scipy.special.betaln(a, 2.2) + log_likelihood(np.log(u), count, quad)) / a
+        )
+
+    def smooth(t):
+        return np.exp(dist.parts[1].logpdf(np.exp(t)) + t + log_likelihood(t, count, quad))
+
+    parts = (scipy.integrate.quad(f, *ends, epsrel=1e-11)[0] for f, ends in ((near_the_end, (0, 1)), (smooth, (-2, 4))))
+    expected = sum(share * part for share, part in zip(dist.weights, parts, strict=True))
+    allowed = 1e-6 + float(posterior.diagnostics.error)
+    assert abs(posterior.log_evidence - np.log(expected)) < allowed
+
+
 def test_what_is_not_normalised_is_said():
     class Half(Mixture):
         def logpdf(self, x):

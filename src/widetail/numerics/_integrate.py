@@ -68,13 +68,16 @@ class Bounds(NamedTuple):
             return upper - xp.exp(-v), -v
         return v, xp.zeros_like(v)
 
-    def to_line(self, point: Any) -> Any:
-        """The unbounded coordinate of a point; one outside of the support is moved inside."""
+    def to_line(self, point: Any, margin: float = 1e-3) -> Any:
+        """The unbounded coordinate of a point; one outside of the support is moved inside.
+
+        Between two ends so is one that is nearer to an end than `margin` of their distance.
+        """
         lower, upper = self
         xp = namespace(point)
         if lower is not None and upper is not None:
             width = xp.where(upper > lower, upper - lower, 1.0)
-            share = xp.clip((point - lower) / width, 1e-3, 1 - 1e-3)
+            share = xp.clip((point - lower) / width, margin, 1 - margin)
             return xp.log(share) - xp.log1p(-share)
         if lower is not None:
             return xp.log(xp.where(point > lower, point - lower, 1.0))

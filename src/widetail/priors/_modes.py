@@ -155,7 +155,7 @@ def _feet(points: np.ndarray, values: np.ndarray, bounds: Bounds, depth: float) 
 
     Concave in the points, or in the coordinate that integrals between the bounds use.
     """
-    line = np.asarray(bounds.to_line(points))
+    line = np.asarray(bounds.to_line(points, margin=1e-15))
     on_line = values + np.asarray(bounds.from_line(line)[1])
 
     def search(start: int, stop: int) -> list[int]:
@@ -185,15 +185,17 @@ def _below_hull(points: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _jumps(prior: ScalePrior, points: np.ndarray, values: np.ndarray, floor: float) -> np.ndarray:
     """Points where the density jumps, to the last digits: intervals across which it changes are halved."""
+    # a density that is infinite at an end of one of its parts jumps there, too
+    ceiling = np.max(values, where=np.isfinite(values), initial=floor) + _DEEPEST
     start, stop = points[:-1], points[1:]
-    low, high = np.maximum(values[:-1], floor), np.maximum(values[1:], floor)
+    low, high = np.clip(values[:-1], floor, ceiling), np.clip(values[1:], floor, ceiling)
     while len(start):
         is_rough = (np.abs(high - low) > _JUMP) & np.isfinite(low) & np.isfinite(high)
         start, stop, low, high = (part[is_rough] for part in (start, stop, low, high))
         middle = 0.5 * (start + stop)
         if np.all((middle <= start) | (middle >= stop)):
             break
-        at_middle = np.maximum(_log_density(prior, middle), floor)
+        at_middle = np.clip(_log_density(prior, middle), floor, ceiling)
         is_left = np.abs(at_middle - low) >= np.abs(high - at_middle)
         start, stop = np.where(is_left, start, middle), np.where(is_left, middle, stop)
         low, high = np.where(is_left, low, at_middle), np.where(is_left, at_middle, high)

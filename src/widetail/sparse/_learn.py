@@ -1,12 +1,12 @@
 """Learning the parameters of a likelihood by empirical Bayes."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 import scipy.optimize
 
 from widetail.sparse._natural import Ascent
+from widetail.sparse._parameters import logs_of, with_logs
 from widetail.sparse._rows import values
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
@@ -21,17 +21,12 @@ def improved_likelihood(ascent: Ascent, q: Variational, likelihood: Likelihood, 
     if not names:
         return likelihood
     rows = ascent.rows.first(MOST_ROWS)
-    factor = ascent.rows.observations / rows.observations
+    factor = ascent.rows.observations / rows.observations if len(rows) else 1.0
     variance, nodes = variance[: len(rows)], ascent.nodes(q, likelihood)
-    start = np.log([float(getattr(likelihood, name)) for name in names])
-
-    def at(logs: np.ndarray) -> Likelihood:
-        return dataclasses.replace(
-            likelihood, **{name: float(np.exp(log)) for name, log in zip(names, logs, strict=True)}
-        )
+    start = logs_of(likelihood)
 
     def loss(logs: np.ndarray) -> float:
-        own = at(logs)
+        own = with_logs(likelihood, logs)
         return -factor * values(rows, q.mean, variance, own, nodes) - ascent.memory.value(q, own)
 
     if len(names) == 1:
@@ -39,7 +34,7 @@ def improved_likelihood(ascent: Ascent, q: Variational, likelihood: Likelihood, 
         found: Any = scipy.optimize.minimize_scalar(
             lambda log: loss(np.array([log])), bounds=bounds, method="bounded", options={"xatol": 1e-3}
         )
-        return at(np.array([found.x]))
+        return with_logs(likelihood, np.array([found.x]))
     found = scipy.optimize.minimize(
         loss,
         start,
@@ -47,4 +42,4 @@ def improved_likelihood(ascent: Ascent, q: Variational, likelihood: Likelihood, 
         bounds=[(value - LARGEST_STEP, value + LARGEST_STEP) for value in start],
         options={"eps": 1e-3, "maxiter": 10},
     )
-    return at(found.x) if found.fun < loss(start) else likelihood
+    return with_logs(likelihood, found.x) if found.fun < loss(start) else likelihood

@@ -4,7 +4,8 @@ Given the scale $\beta$, a row with Gaussian noise of variance $v(\beta)$ has th
 $-\frac12\{(y - a_x^\top m)^2 / v + \beta\,(a_x^\top S a_x + r_x) / v + \log 2\pi v\}$: its sums over rows are all that
 is needed of them, whatever the posterior, the law of the scale and the noise will be. Other likelihoods have no such
 sums. Of them the newest rows are kept as they are, and older ones become Gaussian factors of f with the derivatives
-that their expected log density had when they were let go: the same sums, with $v = 1$.
+that their expected log density had when they were let go: the same sums, with $v = 1$. What they said of the
+likelihood's own parameters (df and noise of a Student-t, say) stays as well, as a quadratic function of the logarithms.
 
 Classes say nothing of what all latent functions have in common, and neither may their factors. Of one row with
 probabilities p the curvature is $\mathrm{diag}(p) - p p^\top$, whose sum over rows has a matrix for every pair of
@@ -14,13 +15,16 @@ $\sum_c p_c (f_c - t)^2$ leaves for the best shift t, and of all rows the shift 
 
 import dataclasses
 import functools
+import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
 
 from widetail.sparse._draws import nodes_of
-from widetail.sparse._rows import Rows, contrast_gram, totals, variances
+from widetail.sparse._parameters import logs_of, with_logs
+from widetail.sparse._rows import Rows, contrast_gram, totals, values, variances
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
@@ -28,6 +32,7 @@ from widetail.sparse.likelihoods import Likelihood
 KEPT_ROWS = 4096
 # Of the trace, added where the sums of single precision may be singular.
 SHIFT_JITTER = 1e-7
+STEP_OF_LOGS = 0.05
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,6 +48,9 @@ class Memory:
         rows: those that are kept; None for none.
         contrasts: what the means of classes are known by, up to a shift of them all; `contrast_gram` has its shapes.
             None where the gram itself is for means, too.
+        parameter_slope, parameter_curvature: g and H of $g^\top t - \frac12 t^\top H t$, what rows that were let go say
+            of the logarithms t of the likelihood's learnable parameters, shapes (parameters,) and (parameters,
+            parameters). None where they said nothing.
     """
 
     gram: np.ndarray
@@ -52,6 +60,8 @@ class Memory:
     summed: float = 0.0
     rows: Rows | None = None
     contrasts: np.ndarray | None = None
+    parameter_slope: np.ndarray | None = None
+    parameter_curvature: np.ndarray | None = None
 
     @classmethod
     def none(cls, outputs: int, inducing: int) -> "Memory":
@@ -106,7 +116,7 @@ class Memory:
         spread = float(np.sum(self.gram * q.covariance)) + self.residual
         found = -0.5 * (self.misfit(q.mean) + scales * spread) / noise
         if likelihood.noise_at(scales) is None:
-            return found
+            return found + self._value_of_logs(likelihood)
         return found - 0.5 * self.summed * len(q.mean) * np.log(2 * math.pi * noise)
 
     def value(self, q: Variational, likelihood: Likelihood) -> float:
@@ -124,7 +134,7 @@ class Memory:
             seed: of the draws of f.
         """
         if likelihood.noise_at(np.ones(1)) is not None:
-            return self._with_sums(rows)
+            return self.with_sums(rows)
         rows = rows if self.rows is None else self.rows.followed_by(rows)
         gone = max(0, len(rows) - keep)
         condensed = self._condensed(rows.first(gone), q, likelihood, seed) if gone else self
@@ -133,8 +143,9 @@ class Memory:
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file; `from_arrays` reads them."""
         found = {"gram": self.gram, "cross": self.cross, "sums": np.array([self.square, self.residual, self.summed])}
-        if self.contrasts is not None:
-            found["contrasts"] = self.contrasts
+        for name in ("contrasts", "parameter_slope", "parameter_curvature"):
+            if getattr(self, name) is not None:
+                found[name] = getattr(self, name)
         if self.rows is not None:
             found |= {field.name: getattr(self.rows, field.name) for field in dataclasses.fields(Rows)}
         return {f"memory_{name}": values for name, values in found.items()}
@@ -146,6 +157,9 @@ class Memory:
         outputs, inducing = cross.shape
         is_right = sums.shape == (3,) and gram.shape[0] in (1, outputs) and gram.shape[1:] == (inducing, inducing)
         rows, contrasts = None, arrays.get("memory_contrasts")
+        slope, curvature = (arrays.get(f"memory_parameter_{name}") for name in ("slope", "curvature"))
+        if slope is not None or curvature is not None:
+            is_right &= slope is not None and curvature is not None and curvature.shape == 2 * slope.shape != ()
         of_classes = (outputs, inducing, inducing)
         is_right &= contrasts is None or contrasts.shape in (of_classes, (outputs, *of_classes))
         if "memory_features" in arrays:
@@ -155,7 +169,7 @@ class Memory:
         if not is_right:
             raise ValueError("its arrays of remembered rows do not fit together")
         square, residual, summed = (float(number) for number in sums)
-        return cls(gram, cross, square, residual, summed, rows, contrasts)
+        return cls(gram, cross, square, residual, summed, rows, contrasts, slope, curvature)
 
     @classmethod
     def of_posterior(cls, q: Variational, likelihood: Likelihood, residual: float, observations: float) -> "Memory":
@@ -183,7 +197,8 @@ class Memory:
         noise = likelihood.noise_at(scales)
         return np.ones(len(scales)) if noise is None else noise
 
-    def _with_sums(self, rows: Rows) -> "Memory":
+    def with_sums(self, rows: Rows) -> "Memory":
+        """With rows that have Gaussian noise, of which sums are all that is needed."""
         gram, cross, square = np.zeros(self.gram.shape[1:]), np.zeros(self.cross.shape), 0.0
         for _, (features, y, counts) in rows.chunks():
             features, y, counts = (np.asarray(part, np.float64) for part in (features, y, counts))
@@ -217,13 +232,46 @@ class Memory:
             contrasts=contrasts,
         )
         slope = found.slope + self.cross - self.pull(q.mean)
-        return dataclasses.replace(condensed, cross=slope + condensed.pull(q.mean))
+        condensed = dataclasses.replace(condensed, cross=slope + condensed.pull(q.mean))
+        if not likelihood.learnable:
+            return condensed
+
+        def at(logs: np.ndarray) -> float:
+            return values(rows, q.mean, variance, with_logs(likelihood, logs), nodes)
+
+        slope, curvature = _quadratic(at, logs_of(likelihood))
+        if self.parameter_slope is not None and self.parameter_curvature is not None:
+            slope, curvature = slope + self.parameter_slope, curvature + self.parameter_curvature
+        return dataclasses.replace(condensed, parameter_slope=slope, parameter_curvature=curvature)
+
+    def _value_of_logs(self, likelihood: Likelihood) -> float:
+        if self.parameter_slope is None or self.parameter_curvature is None:
+            return 0.0
+        logs = logs_of(likelihood)
+        return float((self.parameter_slope - 0.5 * self.parameter_curvature @ logs) @ logs)
 
     def _contrasts_before(self, ndim: int) -> np.ndarray:
         if self.contrasts is not None:
             return self.contrasts
         # of an earlier version's file: a gram for every class, which is all that there is
         return self.gram if ndim == 3 else np.eye(len(self.cross))[:, :, None, None] * self.gram[None]
+
+
+def _quadratic(value: Callable[[np.ndarray], float], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""g and H, not negative, for which $g^\top t - \frac12 t^\top H t$ has the slope of a function at a point.
+
+    By differences, wide enough that single precision does not matter.
+    """
+    steps, here = STEP_OF_LOGS * np.eye(len(at)), value(at)
+    ups, downs = (np.array([value(at + sign * step) for step in steps]) for sign in (1, -1))
+    bent = np.diag(2 * here - ups - downs)
+    for i, j in itertools.combinations(range(len(at)), 2):
+        along, across = steps[i] + steps[j], steps[i] - steps[j]
+        mixed = value(at + along) + value(at - along) - value(at + across) - value(at - across)
+        bent[i, j] = bent[j, i] = -0.25 * mixed
+    heights, directions = np.linalg.eigh(bent / STEP_OF_LOGS**2)
+    curvature = (directions * np.maximum(heights, 0.0)) @ directions.T
+    return (ups - downs) / (2 * STEP_OF_LOGS) + curvature @ at, curvature
 
 
 def times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -158,7 +158,8 @@ class SparseModel:
             memory = Memory.of_posterior(q, likelihood, residual, remembered["observations"])
         else:
             memory = Memory.from_arrays(remembered)
-        if memory.cross.shape != mean.shape:
+        slope = memory.parameter_slope
+        if memory.cross.shape != mean.shape or (slope is not None and len(slope) != len(likelihood.learnable)):
             raise ValueError("its arrays do not fit together")
         return cls(whitening, q, likelihood, memory, fields["open_share"])
 

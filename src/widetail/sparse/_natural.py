@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.optimize
 from numpy.polynomial import Chebyshev
 
@@ -85,6 +86,8 @@ class Ascent:
         """
         nodes, precision = self.nodes(q, likelihood), q.law.mean_precision
         per_noise = self.memory.per_noise(q.law, likelihood)
+        if not len(self.rows) and self.memory.contrasts is None:
+            return q.with_mean(self._mean_by_sums(precision, per_noise))
         shift = per_noise * self.memory.cross
         transposed = np.swapaxes(q.root, 1, 2) / np.sqrt(precision)
 
@@ -107,6 +110,14 @@ class Ascent:
         if likelihood.only_differences and self.memory.only_differences:
             mean = mean - np.mean(mean, axis=0)  # the prior alone has a say in the sum of the outputs
         return q.with_mean(mean)
+
+    def _mean_by_sums(self, precision: float, per_noise: float) -> np.ndarray:
+        """Where sums stand for all rows the bound is quadratic in the means."""
+        inducing = self.memory.cross.shape[1]
+        systems = precision * np.eye(inducing) + per_noise * self.memory.gram
+        if len(systems) == 1:
+            return scipy.linalg.solve(systems[0], per_noise * self.memory.cross.T, assume_a="pos").T
+        return np.linalg.solve(systems, per_noise * self.memory.cross[..., None])[..., 0]
 
     def law_optimum(self, q: Variational, likelihood: Likelihood, variance: np.ndarray) -> Variational:
         """The best law of the scale for the means and covariances of q."""

@@ -25,6 +25,10 @@ FIRST_STAGE_PER_POINT = 4
 GROWTH = 4
 ROUGH = 30.0  # how much less precise the earlier stages are
 SHORTEST_STEP = 0.05
+# Where sums stand for the rows an iteration costs next to nothing, and the product of scale and noise is found long
+# before each of them: then it ends when it gains this share of the tolerance, down to what optimisers can tell.
+SHARE_OF_SUMS = 1e-4
+LEAST_GAIN = 1e-11
 ITERATIONS_AFTER_LEAP = 3
 
 Validate = Callable[[Variational, Likelihood], float]
@@ -109,7 +113,8 @@ def train(
 
     Every iteration takes the best means for the current covariances, then the best law of the scale, then a
     natural-gradient step of the covariances; the scale leaps ahead where three iterations tell where it is going. The
-    first iterations see few rows, the last ones all of them.
+    first iterations see few rows, the last ones all of them. With Gaussian noise one pass over the rows is enough:
+    iterations see their sums.
 
     Args:
         rows: cached features and targets, in random order.
@@ -134,7 +139,10 @@ def train(
     from_few = from_few and not memory.observations
     if memory.rows is not None:
         rows, memory = memory.rows.followed_by(rows), dataclasses.replace(memory, rows=None)
-    run = _Run(rows, memory, seed, learn_likelihood, tolerance, max_iterations, from_few, validate, patience)
+    seen = len(rows)
+    if likelihood.noise_at(np.ones(1)) is not None:
+        rows, memory = rows.first(0), memory.with_sums(rows)
+    run = _Run(rows, memory, seed, learn_likelihood, tolerance, max_iterations, from_few, validate, patience, seen)
     path = None if checkpoint is None else Path(checkpoint)
     identity = "" if path is None else _identity(rows, likelihood, q, memory, run)
     state = _State.start(q, likelihood)
@@ -225,6 +233,7 @@ class _Run:
     from_few: bool
     validate: Validate | None
     patience: int
+    seen: int  # rows of the last stage, with those that are summed
 
     @property
     def stages(self) -> list[int]:
@@ -252,8 +261,10 @@ class _Run:
         rate = state.rate if bound >= previous or has_leapt else max(0.5 * state.rate, SHORTEST_STEP)
         log_scales = [*state.log_scales, -float(np.log(q.law.mean_precision))]
         tolerance = self.tolerance * (1.0 if is_last_stage else ROUGH)
-        has_settled = abs(bound - previous) < tolerance and not has_leapt
-        is_over = has_settled or state.within + 1 >= self.max_iterations
+        gain = abs(bound - previous)
+        has_settled = gain < tolerance and not has_leapt
+        is_exact = len(self.rows) > 0 or gain < max(SHARE_OF_SUMS * tolerance, LEAST_GAIN)
+        is_over = (has_settled and is_exact) or state.within + 1 >= self.max_iterations
         scores, best = state.scores, (state.best_q, state.best_likelihood)
         if self.validate is not None:
             score = self.validate(q, likelihood)
@@ -281,7 +292,7 @@ class _Run:
             rate=1.0 if is_over else rate,
             log_scales=[] if is_over else log_scales,
             bounds=[*state.bounds, float(bound)],
-            stage_rows=[*state.stage_rows, size],
+            stage_rows=[*state.stage_rows, size or self.seen],
             scores=scores,
             converged=bool(has_settled),
         )
