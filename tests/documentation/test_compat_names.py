@@ -12,11 +12,11 @@ THEIRS = {
     "nt.predict": "Gaussian ODEState gp_inference gradient_descent gradient_descent_mse gradient_descent_mse_ensemble "
     "max_learning_rate",
     "nt.stax": "ABRelu Abs Aggregate AggregateImplementation AttentionMechanism AvgPool Bool Conv ConvLocal "
-    "ConvTranspose Cos Dense Diagonal DotGeneral Dropout Elementwise ElementwiseNumerical Erf Exp ExpNormalized FanInConcat "
-    "FanInProd FanInSum FanOut Flatten Gabor Gaussian Gelu GlobalAvgPool GlobalSelfAttention GlobalSumPool Hermite Identity "
-    "ImageResize Index LayerNorm LeakyRelu MaskedArray Monomial Padding Polynomial PositionalEmbedding Rbf "
-    "RectifiedMonomial Relu Sigmoid_like Sign Sin Slice SumPool layer parallel repeat requires serial supports_masking "
-    "unmask_fn",
+    "ConvTranspose Cos Dense Diagonal DotGeneral Dropout Elementwise ElementwiseNumerical Erf Exp "
+    "ExpNormalized FanInConcat FanInProd FanInSum FanOut Flatten Gabor Gaussian Gelu GlobalAvgPool "
+    "GlobalSelfAttention GlobalSumPool Hermite Identity ImageResize Index LayerNorm LeakyRelu MaskedArray "
+    "Monomial Padding Polynomial PositionalEmbedding Rbf RectifiedMonomial Relu Sigmoid_like Sign Sin "
+    "Slice SumPool layer parallel repeat requires serial supports_masking unmask_fn",
 }
 
 

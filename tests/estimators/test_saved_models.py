@@ -10,6 +10,12 @@ import widetail as wt
 from tests.estimators.saved_models import FOLDER, answers, models
 
 NAMES = sorted(models())
+TOLERANCES = {
+    # ensembles compute in float32, whose last digits depend on the machine
+    **dict.fromkeys((name for name in NAMES if name.startswith("Wide")), 1e-4),
+    # probabilities were means over 2048 points when the model was kept, and are integrals now
+    "SparseMixtureClassifier": 3e-4,
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -17,8 +23,7 @@ def test_a_kept_model_loads_and_predicts_as_it_did(name, as_users_call):
     then = json.loads((FOLDER / f"{name}.json").read_text())
     now = answers(wt.load(FOLDER / f"{name}.widetail"))
     assert now.get("labels") == then.get("labels")
-    # ensembles compute in float32, whose last digits depend on the machine
-    tolerance = 1e-4 if name.startswith("Wide") else 1e-7
+    tolerance = TOLERANCES.get(name, 1e-7)
     np.testing.assert_allclose(now["numbers"], then["numbers"], rtol=tolerance, atol=tolerance)
 
 

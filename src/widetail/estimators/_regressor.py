@@ -137,12 +137,13 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
 
     def _location(self, X: Any) -> np.ndarray:
         """The mean of the predictive distribution, where that exists, and its median."""
+        x = self._new_inputs(X)
         if self.weighted_posterior_ is not None:  # the same, without the variances that a median of parts would need
-            parts = [posterior.f(self._new_inputs(X)) for posterior in self.weighted_posterior_.posteriors]
+            parts = [posterior.f(x) for posterior in self.weighted_posterior_.posteriors]
             average = np.tensordot(self.weighted_posterior_.weights, [np.asarray(part.median) for part in parts], 1)
             shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
             return average * factor[0] + shift[0] if average.ndim == 1 else average * factor + shift
-        return np.asarray(self._in_units(self.posterior.f(self._new_inputs(X))).median)
+        return np.asarray(self._in_units(self.posterior.f(x)).median)
 
     def predict_interval(
         self,

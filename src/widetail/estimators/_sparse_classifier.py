@@ -20,7 +20,7 @@ from widetail.sparse import ClassProbabilities, Doubt, TrainingOptions, fit_doub
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 
 BACKGROUND = "background"
-DEFAULT_TREATMENT = ImageTreatment()
+SMOOTHED = "smoothed"
 ROWS_FOR_DOUBT = 6144
 
 
@@ -50,8 +50,9 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         checkpoint: a file that is written after every iteration or epoch and resumed from; what comes before the last
             part of training has files of its own, with names that begin with this one.
         verbose: whether to show progress bars.
-        images: what is done to every image first, an `ImageTreatment`; "background" for one shift and factor for all
-            pixels of all images, with the median of the border as zero. Not for tables and sequences.
+        images: what is done to every image first: "smoothed" is `ImageTreatment()`, and any other `ImageTreatment` can
+            be given; "background" is one shift and factor for all pixels of all images, with the median of the border
+            as zero. Not for tables and sequences.
         doubt: whether to learn, by hiding classes of the training rows in turn, how likely an input is of a class
             without rows: True, False, or "auto" for where `classes` names some of which `y` has none. It goes to the
             probabilities of those classes, and `doubts` gives it for any input.
@@ -90,7 +91,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         cache: str | None = None,
         checkpoint: str | None = None,
         verbose: bool = False,
-        images: Any = DEFAULT_TREATMENT,
+        images: Any = SMOOTHED,
         doubt: Any = "auto",
     ):
         super().__init__(
@@ -101,15 +102,17 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.images != BACKGROUND and not isinstance(self.images, ImageTreatment):
-            raise ValueError(f"images must be an ImageTreatment or {BACKGROUND!r}; got {self.images!r}.")
+        if not isinstance(self.images, ImageTreatment) and self.images not in (SMOOTHED, BACKGROUND):
+            raise ValueError(f"images must be {SMOOTHED!r}, {BACKGROUND!r} or an ImageTreatment; got {self.images!r}.")
         if self.doubt not in ("auto", True, False):
             raise ValueError(f"doubt must be True, False or 'auto'; got {self.doubt!r}.")
 
     @property
     def _treatment(self) -> ImageTreatment | None:
         is_image = len(self.input_shape_) > 1 and not isinstance(self.net, Program)
-        return self.images if is_image and self.standardise and self.images != BACKGROUND else None
+        if not is_image or not self.standardise or self.images == BACKGROUND:
+            return None
+        return ImageTreatment() if self.images == SMOOTHED else self.images
 
     def _pixel_scaling(self, x: np.ndarray, counts: np.ndarray | None) -> Scaling:
         return super()._pixel_scaling(x, counts) if self._treatment is None else Scaling.identity(1)
