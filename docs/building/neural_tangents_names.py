@@ -13,9 +13,10 @@ PAGE = Path(__file__).parents[1] / "tutorials" / "neural_tangents.md"
 HEADING = "## Every name"
 INTRODUCTION = """
 The public names of neural-tangents 0.6.5 that `widetail.compat.neural_tangents` has, with the same arguments. Not
-supported: `nt.experimental` (TensorFlow functions), and several devices in `nt.batch`, which computes on one. Where the
-numbers differ, ours are right: `stax.Hermite` holds for inputs of any variance, `stax.RectifiedMonomial` has no NaN at
-equal inputs, `stax.ImageResize` after a convolution has the sizes of its axes in order.
+supported: `nt.experimental` (TensorFlow functions), and several devices in `nt.batch`, which computes on one; several
+machines are a [Dask cluster](../reference/distributed.md). Where the numbers differ, ours are right: `stax.Hermite`
+holds for inputs of any variance, `stax.RectifiedMonomial` has no NaN at equal inputs, `stax.ImageResize` after a
+convolution has the sizes of its axes in order.
 """
 
 

@@ -16,8 +16,8 @@ PAGE = HERE.parents[1] / "docs" / "tutorials" / "neural_tangents.md"
 
 
 def rows():
-    """Left and right code of every row of the page's tables."""
-    for line in PAGE.read_text().splitlines():
+    """Left and right code of every row of the page's tables of translations, which end where the list of names begins."""
+    for line in PAGE.read_text().split("## Every name")[0].splitlines():
         cells = [re.match(r"`([^`]+)`", cell.strip()) for cell in line.strip("|").split(" | ")]
         if line.startswith("| `") and len(cells) == 2 and all(cells):
             yield tuple(cell.group(1) for cell in cells)

@@ -16,6 +16,7 @@ SLOW = [
     "docs/reference/empirical.md",
     "docs/reference/experiments.md",
     "docs/reference/finite.md",
+    "docs/reference/widen.md",
     "docs/reference/programs.md",
     "docs/reference/sparse.md",
     "docs/tutorials/images.md",
