@@ -16,7 +16,7 @@ PAGE = HERE.parents[1] / "docs" / "tutorials" / "neural_tangents.md"
 
 
 def rows():
-    """Left and right code of every row of the page's tables of translations, which end where the list of names begins."""
+    """Left and right code of every row of the page's translations, which end where the list of names begins."""
     for line in PAGE.read_text().split("## Every name")[0].splitlines():
         cells = [re.match(r"`([^`]+)`", cell.strip()) for cell in line.strip("|").split(" | ")]
         if line.startswith("| `") and len(cells) == 2 and all(cells):
