@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tests.experiments import toy
-from widetail.experiments._store import Store
+from widetail.experiments import Store
 
 
 @pytest.fixture

@@ -97,7 +97,11 @@ def expected(kernel, x1, x2):
         return np.einsum("iap,jbp->ijab", gradients(x1), gradients(x2))
 
 
-@pytest.mark.parametrize("name", ["dense", "standard", "conv", "equinox", "flax", "shared", "grouped"])
+QUICK = ("equinox", "flax", "shared", "grouped")
+ALIKE = ("dense", "standard", "conv")  # dense layers and convolutions are also those of the others
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in ALIKE)])
 def test_structured_derivatives(name):
     net, params, x1, x2 = model(name)
     kernel = EmpiricalKernel(net, params, method="structured")

@@ -77,7 +77,7 @@ def test_outputs_that_depend_on_each_other():
     assert_allclose(LinearTraining(theta, y).descend(25, rate=0.05), slopes @ w, rtol=1e-9)
 
 
-@pytest.mark.parametrize("friction", [None, 0.7])
+@pytest.mark.parametrize("friction", [pytest.param(None, marks=pytest.mark.slow), 0.7])
 def test_any_loss_by_an_equation(friction):
     pytest.importorskip("diffrax")
     times = np.array([0.0, 0.5, 2.0])

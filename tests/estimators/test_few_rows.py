@@ -47,16 +47,15 @@ def test_saved_and_loaded(sums, tmp_path):
     assert loaded.integrated_.shares == pytest.approx(model.integrated_.shares)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "y"),
     [
         (np.ones((1, 2)), np.array([3.0])),
-        pytest.param(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([1.0, 2.0]), marks=pytest.mark.slow),
-        pytest.param(np.arange(6.0).reshape(3, 2), np.array([1.0, -1.0, 5.0]), marks=pytest.mark.slow),
+        (np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([1.0, 2.0])),
+        (np.arange(6.0).reshape(3, 2), np.array([1.0, -1.0, 5.0])),
         (np.arange(12.0).reshape(6, 2), np.full(6, 4.0)),
-        pytest.param(
-            np.repeat(np.arange(4.0)[:, None], 3, axis=0) * np.ones(2), np.arange(12.0) % 5, marks=pytest.mark.slow
-        ),
+        (np.repeat(np.arange(4.0)[:, None], 3, axis=0) * np.ones(2), np.arange(12.0) % 5),
     ],
     ids=["one row", "two rows", "three rows", "constant y", "equal rows"],
 )

@@ -6,7 +6,7 @@ import scipy.stats
 from numpy.testing import assert_allclose
 
 import widetail as wt
-from widetail.estimators._tails import Tails
+from widetail.estimators import Tails
 from widetail.process import LeftOut
 
 NET = wt.nn.mlp(1, "erf", weight_var=2.0, bias_var=0.1)

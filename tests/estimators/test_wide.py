@@ -12,8 +12,7 @@ from sklearn.datasets import load_digits
 
 import widetail as wt
 from widetail import nn
-from widetail.estimators import _wide_regressor
-from widetail.estimators._wide import default_network
+from widetail.estimators import _wide_regressor, default_network
 from widetail.finite import DivergenceError
 
 from .scikit_learn_checks import checks_of

@@ -8,9 +8,8 @@ import scipy.stats
 from numpy.testing import assert_allclose
 
 from widetail.experiments import _paper
-from widetail.experiments._aggregate import paired_differences, summarise, summary
 from widetail.experiments._plain import differences, plain
-from widetail.experiments._tables import between, ours, papers, side_by_side
+from widetail.experiments.report import between, ours, paired_differences, papers, side_by_side, summarise, summary
 from widetail.priors import InverseGamma
 
 

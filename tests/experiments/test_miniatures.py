@@ -8,13 +8,10 @@ from numpy.testing import assert_allclose
 import widetail as wt
 from widetail import datasets, metrics
 from widetail.estimators import _exact
-from widetail.experiments import _reproduce, ensembles, gaussian_classification, uci
+from widetail.experiments import Results, Store, _reproduce, ensembles, gaussian_classification, rows_of, run_tasks, uci
 from widetail.experiments._priors import best_prior
-from widetail.experiments._registry import Results
 from widetail.experiments._regression_models import MODELS, EnsembleSettings, gaussian_processes
 from widetail.experiments._reliability import pooled_reliability
-from widetail.experiments._runner import rows_of, run_tasks
-from widetail.experiments._store import Store
 
 matplotlib.use("Agg")
 
@@ -72,8 +69,7 @@ def gaussian(tmp_path_factory):
 
 
 def texts(found):
-    from widetail.experiments._markdown import to_markdown
-    from widetail.experiments._report import Report
+    from widetail.experiments.report import Report, to_markdown
 
     return to_markdown([Report("t", "l", found.sentences, {}, found.sections)], "figures")
 

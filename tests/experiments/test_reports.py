@@ -8,8 +8,7 @@ import pytest
 
 from widetail import experiments
 from widetail.experiments import _registry, _reproduce
-from widetail.experiments._page import to_html
-from widetail.experiments._report import Figure, Report, Section
+from widetail.experiments.report import Figure, Report, Section, to_html
 
 from . import toy
 from .browser import look_at

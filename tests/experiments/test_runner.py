@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from widetail.experiments import ConfigChangedError
-from widetail.experiments._runner import Outcome, Task, rows_of, run_tasks
-from widetail.experiments._store import LINES, Store
+from widetail.experiments import ConfigChangedError, Outcome, Store, Task, rows_of, run_tasks
+from widetail.experiments._store import LINES
 
 from . import toy
 

@@ -6,14 +6,10 @@ import matplotlib
 import numpy as np
 import pytest
 
-from widetail.experiments import theory
+from widetail.experiments import Results, Store, rows_of, run_tasks, theory
 from widetail.experiments._convergence import fit_rate
-from widetail.experiments._registry import Results
-from widetail.experiments._report import Figure
-from widetail.experiments._runner import rows_of, run_tasks
-from widetail.experiments._store import Store
-from widetail.experiments._theory_report import findings
 from widetail.experiments._theory_tasks import result_of
+from widetail.experiments.report import Figure
 from widetail.priors import InverseGamma
 
 matplotlib.use("Agg")
@@ -50,7 +46,7 @@ def tiny(tmp_path_factory):
 
 
 def test_findings(tiny):
-    found = findings(tiny)
+    found = theory.EXPERIMENT.findings(tiny)
     checks = result_of(tiny).checks
     assert len(checks) == 9
     passed = [sum(check.passed for check in checks if check.is_right == right) for right in (True, False)]

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from widetail.experiments._registry import Experiment, Findings
-from widetail.experiments._report import Bullets, Code, Figure, Prose, Section, Table, TextTable
-from widetail.experiments._runner import Outcome, Task, run_tasks
-from widetail.experiments._store import Store
+from widetail.experiments import Experiment, Findings, Outcome, Store, Task, run_tasks
+from widetail.experiments.report import Bullets, Code, Figure, Prose, Section, Table, TextTable
 from widetail.plots import ResultTable
 
 
@@ -43,7 +41,7 @@ def dot():
     """A PNG file."""
     from matplotlib import pyplot
 
-    from widetail.experiments._figures import png
+    from widetail.experiments.report import png
 
     figure, ax = pyplot.subplots(figsize=(1, 1))
     ax.plot([0, 1], [0, 1])

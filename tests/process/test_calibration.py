@@ -14,9 +14,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", ["closed", *(pytest.param(case, marks=pytest.mark.slow) for case in ("quadrature", "independent"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_ranks_are_uniform(case):
     """300 draws of scale, function and noise; chi-square over 10 bins for the scale and for a new target, at 0.1 %."""
     prior, noise, method = CASES[case]

@@ -13,7 +13,7 @@ _dense = nn.Dense(weight_var=2.0, bias_var=0.1)
 _conv = nn.Conv(3, weight_var=2.0, bias_var=0.1)
 _each = nn.Conv(1, weight_var=2.0, bias_var=0.1)
 
-SLOW = ("mlp_any", "mlp_sin", "cnn_even_window", "cnn_2d", "cnn_1d", "mlp_tanh", "attention")
+SLOW = ("mlp_any", "mlp_sin", "mlp_erf", "cnn_even_window", "cnn_2d", "cnn_1d", "mlp_tanh", "attention")
 PAIRS = {
     "mlp_relu": (programs.mlp(depth=3), nn.mlp(3, "relu"), VECTORS),
     "mlp_erf": (programs.mlp(fn=jax.scipy.special.erf), nn.mlp(2, "erf"), VECTORS),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from widetail.sparse._counts import CountMixture
+from widetail.sparse import CountMixture
 
 WEIGHTS = np.array([0.3, 0.7])
 RATES = np.array([[2.0, 40.0, 0.1], [5.0, 10.0, 0.3]])  # two nodes, three points

@@ -214,6 +214,7 @@ def test_adam_from_the_estimator():
     assert adam.score(x, y) > 0.7
 
 
+@pytest.mark.slow
 def test_minibatches_from_the_estimator(table):
     x, y = table
     whole = wt.SparseMixtureClassifier(**FIXED).fit(x, y)
@@ -225,6 +226,7 @@ def test_minibatches_from_the_estimator(table):
     assert model.partial_fit(x[:20], y[:20]).score(x, y) > 0.8
 
 
+@pytest.mark.slow
 def test_adam_heeds_its_options(table, tmp_path):
     x, y = table
     training = sparse.TrainingOptions(
@@ -243,6 +245,7 @@ def test_adam_heeds_its_options(table, tmp_path):
         sparse.TrainingOptions(optimiser="adam", scale="held_out")
 
 
+@pytest.mark.slow
 def test_sequences_of_programs_keep_their_axes():
     rng = np.random.default_rng(0)
     x = rng.normal([3.0, -100.0], [2.0, 50.0], size=(40, 3, 2))

@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from widetail.experiments import sparse, unseen
-from widetail.experiments._registry import Results
+from widetail.experiments import Results, sparse, unseen
 from widetail.priors import LogNormal
 
 SMALL = sparse.SparseConfig(

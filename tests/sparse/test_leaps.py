@@ -58,7 +58,9 @@ def test_leaps_that_cannot_be():
     assert_allclose(moved.precision - np.eye(4), factor * (q.precision - np.eye(4)), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize(
+    "name", [name if name == "inverse gamma" else pytest.param(name, marks=pytest.mark.slow) for name in PRIORS]
+)
 def test_training_with_leaps_ends_where_it_ends_without(name, monkeypatch):
     x = inputs(400)
     y = np.clip(np.round(sine(x)[:, 0] + 1.0), 0, 2).astype(np.int64)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from widetail.predictive._matrix import LazyMatrix
+from widetail.predictive import LazyMatrix
 from widetail.sparse import Categorical, Latent
 
 from .likelihoods import LIKELIHOODS
