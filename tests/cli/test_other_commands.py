@@ -1,8 +1,12 @@
 """doctor, bench, demo, and the command line as a whole."""
 
-import json
+import dataclasses
 
+import numpy as np
 import pytest
+
+from widetail.cli import _demo
+from widetail.cli import _demo_study as study
 
 COMMANDS = ("demo", "fit", "predict", "evaluate", "inspect", "kernel", "reproduce", "bench", "doctor")
 
@@ -89,10 +93,25 @@ def test_demo(run, tmp_path):
     outcome = run("demo", "--out", tmp_path / "demo", "--json")
     assert outcome.code == 0, outcome.err
     scores = outcome.json["scores"]
-    # patients scatter with a standard deviation of 77; one standard error of the difference is about 2
-    assert all(score["RMSE"] < 62 for score in scores.values())
-    # 111 patients: three standard errors of a coverage of 90 % are 8.5 %
-    assert all(abs(score["coverage"]["90%"] - 0.9) < 0.085 for score in scores.values())
+    assert set(scores) == {"widetail", "Gaussian process", "boosted quantiles"}
+    ours = scores["widetail"]
+    assert 0.8 < ours["holds"] <= 1  # nine draws of forty rows
+    assert abs(ours["holds"] - 0.9) < abs(scores["Gaussian process"]["holds"] - 0.9)
+    assert ours["interval score"] < 0.95 * scores["Gaussian process"]["interval score"]
     report = (tmp_path / "demo" / "report.html").read_text()
-    assert report.count("data:image/png;base64,") == 4
-    assert json.dumps(scores)
+    assert report.count("data:image/png;base64,") == 2
+    assert "Best interval score" in report
+
+
+def test_what_the_demo_compares_by_hand():
+    """Two rows inside of their interval and one a tenth above; no target and no lower end is negative."""
+    ends = (np.array([1.0, 1.0, 1.0]), np.array([1.5, 1.5, 1.5]), np.array([2.0, 2.0, 2.0]))
+    part = study.Prediction("t", 0, "m", np.array([1.0, 1.4, 2.1]), *ends, 0.5, 3.0, None)
+    scores = part.scores()
+    assert scores["holds"] == pytest.approx(2 / 3)
+    assert scores["interval score"] == pytest.approx((1 + 20 * 0.1 / 3) / 0.5)
+    assert scores["absolute error"] == pytest.approx((0.5 + 0.1 + 0.6) / 3 / 0.5)
+    other = dataclasses.replace(part, draw=1, y=np.array([1.0, 1.4, 1.9]))
+    found = _demo.summary([part, other])
+    assert (found["m"]["worst"], found["m"]["best"]) == (pytest.approx(2 / 3), 1.0)
+    assert all(np.all(y > 0) for _, y in study.tables().values())

@@ -6,7 +6,9 @@ import pytest
 import scipy.integrate
 import scipy.stats
 
-from widetail.predictive import Normal, NormalMixture, StudentT, Weighted
+from widetail import mixing
+from widetail.predictive import Normal, NormalMixture, NormalScaleMixture, StudentT, Weighted
+from widetail.priors import HalfCauchy
 
 LOC = np.array([[-1.0, 0.0, 3.0], [1.0, 0.5, -2.0]])
 DISPERSION = np.array([[0.5, 2.0, 1.0], [1.5, 0.1, 1.0]])
@@ -77,3 +79,17 @@ def test_bad_weights(dist):
         Weighted(parts, [0.0, 0.0])
     with pytest.raises(ValueError, match="same points"):
         Weighted([parts[0], parts[1][:1]], WEIGHTS)
+
+
+def test_quantiles_of_any_laws_of_the_scale():
+    """Nodes of a law, Student-t and normal parts together: where the distribution function has the level."""
+    law = mixing.scale_posterior(HalfCauchy(1.0))
+    parts = [
+        StudentT(3.0, LOC[0], DISPERSION[0], scale=0.5),
+        Normal(LOC[1], DISPERSION[1], scale=2.0),
+        NormalScaleMixture(law, LOC[0] + 3, DISPERSION[1]),
+    ]
+    dist = Weighted(parts, [0.2, 0.5, 0.3])
+    assert dist._student_law() is not None  # not the slow way, which integrates anew for every value
+    for level in (1e-6, 0.025, 0.5, 0.9, 1 - 1e-4):
+        np.testing.assert_allclose(dist.cdf(dist.quantile(level)), level, rtol=1e-8)

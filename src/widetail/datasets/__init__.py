@@ -8,6 +8,8 @@ names, then in the user's cache, then downloaded from their public source; every
 from widetail.datasets import shifts as shifts
 from widetail.datasets._errors import ChecksumError as ChecksumError
 from widetail.datasets._errors import DataUnavailableError as DataUnavailableError
+from widetail.datasets._functions import FUNCTIONS as FUNCTIONS
+from widetail.datasets._functions import BoxFunction as BoxFunction
 from widetail.datasets._images import IMAGE_NAMES as IMAGE_NAMES
 from widetail.datasets._images import load_images as load_images
 from widetail.datasets._locate import cache_folder as cache_folder

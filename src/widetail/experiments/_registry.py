@@ -20,6 +20,7 @@ MODULES: Mapping[str, str] = {
     "gaussian-classification": "gaussian_classification",
     "sparse": "sparse",
     "unseen": "unseen",
+    "few": "few",
     "ensemble": "ensembles",
 }
 

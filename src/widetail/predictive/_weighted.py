@@ -12,12 +12,15 @@ from widetail.numerics import increasing_root, is_traced, namespace
 from widetail.numerics.special import logsumexp
 from widetail.predictive._base import Predictive
 from widetail.predictive._elliptical import as_double
+from widetail.predictive._normal import Normal
+from widetail.predictive._scale_mixture import NormalScaleMixture
 from widetail.predictive._student_mixture import student_mixture_root
 from widetail.predictive._student_t import StudentT
 from widetail.priors import Values
 
 # The score is integrated between quantiles of the parts, where the mixture is smooth on the scale of the piece.
 LEVELS = np.array([1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.15, 0.3, 0.5])
+NEGLIGIBLE = 34.0  # nats below the heaviest node: 1e-15 of its weight
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -119,23 +122,27 @@ class Weighted(Predictive):
         low, high = xp.where(finite, lower, 0.0), xp.where(finite, upper, 0.0)
         law = self._student_law() if xp is np else None
         if law is not None:
-            weights = np.exp(self.log_weights)[:, None]
             guess = np.sum(np.exp(log_weights) * np.where(finite, parts, 0.0), axis=0)
-            root = student_mixture_root(*law, weights, level, low, high, guess)
+            root = student_mixture_root(*law, level, low, high, guess)
         else:
             root = increasing_root(value_and_slope, low, high, unit=width)
         return xp.where(finite, root, lower)
 
-    def _student_law(self) -> tuple[Any, Any, Any] | None:
-        """Degrees (J, 1), locations and scales (J, m), where all parts are Student-t distributions of one output."""
-        if len(self.event_shape) != 1 or not all(isinstance(part, StudentT) for part in self.parts):
+    def _student_law(self) -> tuple[Any, Any, Any, Any] | None:
+        """Degrees (K, 1), locations and scales (K, m), weights (K, 1), where all parts are mixtures of Student-t and
+        normal distributions of one output: of any law of the scale there is one for every node.
+        """
+        laws = [_student_law_of(part) for part in self.parts] if len(self.event_shape) == 1 else [None]
+        if any(law is None for law in laws):
             return None
-        students: Any = self.parts
-        if any(np.ndim(part.df) or np.ndim(part.scale) for part in students):
-            return None
-        degrees = np.array([[float(part.df)] for part in students])
-        locations = np.stack([np.asarray(part.loc) for part in students])
-        return degrees, locations, np.stack([np.sqrt(np.asarray(part.dispersion) * part.scale) for part in students])
+        pairs = zip(laws, np.exp(self.log_weights), strict=True)
+        rows = [(np.broadcast_to(d, s.shape), s, w * weight, np.full(len(s), i)) for i, ((d, s, w), weight) in
+                enumerate(pairs)]  # fmt: skip
+        degrees, scales, weights, number = (np.concatenate(column) for column in zip(*rows, strict=True))
+        parts: Any = self.parts
+        locations = np.stack([np.asarray(part.loc) for part in parts])
+        widths = np.sqrt(np.stack([np.asarray(part.dispersion) for part in parts]))
+        return degrees[:, None], locations[number], scales[:, None] * widths[number], weights[:, None]
 
     def _heaviest(self, table: Any) -> Any:
         return table[namespace(self.log_weights).argmax(self.log_weights)]
@@ -182,3 +189,15 @@ class Weighted(Predictive):
         for j in needed:
             draws = xp.where(chosen == j, xp.asarray(self.parts[j]._draw(keys[j], shape)), draws)
         return draws
+
+
+def _student_law_of(part: Predictive) -> tuple[float, np.ndarray, np.ndarray] | None:
+    """Degrees of freedom, scales (K,) in units of the part's own width, and their weights; None for other parts."""
+    if isinstance(part, Normal | StudentT) and not part._law_shape:
+        degrees = np.inf if isinstance(part, Normal) else float(part.df)
+        return degrees, np.sqrt(np.array([float(part.scale)])), np.ones(1)
+    if isinstance(part, NormalScaleMixture) and not part.scale.batch_shape:
+        log_scales, log_weights = part._nodes()  # those of its own distribution function
+        heavy = log_weights > np.max(log_weights) - NEGLIGIBLE
+        return np.inf, np.exp(0.5 * log_scales[heavy]), np.exp(log_weights[heavy])
+    return None
