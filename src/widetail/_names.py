@@ -40,5 +40,6 @@ from widetail.process import InputNoise as InputNoise
 from widetail.process import RowNoise as RowNoise
 from widetail.process import ScaledNoise as ScaledNoise
 from widetail.process import ScaleMixture as ScaleMixture
+from widetail.tables import TableEncoder as TableEncoder
 from widetail.widening import WidenError as WidenError
 from widetail.widening import widen as widen

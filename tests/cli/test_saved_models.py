@@ -9,9 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import widetail as wt
-from tests.cli.conftest import NET, write_csv
-
 FOLDER = Path(__file__).parent / "saved_1"
 TABLE = FOLDER / "table.csv"
 
@@ -42,22 +39,11 @@ def test_categories_that_differed_in_spaces_only(run, tmp_path):
     assert "fit the model again" in outcome.err
 
 
-def test_in_python_it_predicts_from_frames_of_numbers(run, numbers, tmp_path):
-    table = {name: numbers[name] for name in ("a", "b", "y")}
-    path = write_csv(tmp_path / "t.csv", table)
-    assert run("fit", path, "--target", "y", "--net", NET, "--out", tmp_path / "m").code == 0
-    run("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv")
-    expected = pl.read_csv(tmp_path / "p.csv")["prediction"]
-    model, frame = wt.load(tmp_path / "m"), pl.DataFrame(table)
-    np.testing.assert_allclose(model.predict(frame[["a", "b"]]), expected, rtol=1e-9)
-    with pytest.raises(ValueError, match=r"Predict from X\[list\(model.feature_names_in_\)\]"):
-        model.predict(frame)
-    with pytest.raises(ValueError, match="same order"):
-        model.predict(frame[["b", "a"]])
-
-
-def test_in_python_a_frame_of_texts_is_refused_with_advice(tables):
-    model = wt.load(tables / "model")
-    assert list(model.feature_names_in_) == ["a", "b", "colour=blue", "colour=green", "colour=red"]
-    with pytest.raises(ValueError, match=r"missing:\n- colour=blue(.|\n)*`widetail predict` makes them"):
-        model.predict(pl.read_csv(tables / "test.csv").drop("y"))
+def test_cells_that_an_earlier_model_fills(run, tmp_path):
+    table = pl.read_csv(TABLE, infer_schema_length=0)
+    colours = pl.Series(" colour", ["", "violet", *table[" colour"][2:]])
+    table.with_columns(colours).write_csv(tmp_path / "t.csv")
+    predicted = run("predict", FOLDER / "regression.widetail", tmp_path / "t.csv", "--out", tmp_path / "p.csv")
+    assert predicted.code == 0, predicted.err
+    then, now = pl.read_csv(FOLDER / "regression.csv"), pl.read_csv(tmp_path / "p.csv")
+    np.testing.assert_allclose(now["upper"][2:], then["upper"][2:], rtol=1e-7)

@@ -1,21 +1,21 @@
 """Numbers as people write them."""
 
-import polars as pl
 import pytest
 
 from widetail import tables
+from widetail.files import from_config, to_config
 
 
-def detected(frame, **options):
-    columns, remarks = tables.detect_columns(pl.DataFrame(frame), **options)
-    return {column.name: column for column in columns}, remarks
+def detected(columns, **options):
+    found = tables.detect_columns(columns, **options)
+    return {column.name: column for column in found.columns}, found.remarks
 
 
 def read(cells, **options):
     """Values of one column that must be numbers."""
     columns, _ = detected({"a": cells}, **options)
     assert columns["a"].kind == "number"
-    return tables.numbers(columns["a"], tables.clean(pl.Series(cells)), 1).tolist()
+    return tables.numbers(columns["a"], tables.cells_of("a", cells), 1).tolist()
 
 
 @pytest.mark.parametrize(
@@ -79,29 +79,20 @@ def test_what_is_not_a_number_is_not_read_as_one(cells):
 
 
 def test_new_rows_are_read_in_the_same_way():
-    columns, _ = detected({"a": ["1.234,5", "2"]})
-    schema = tables.Schema.from_json(tables.Schema(tuple(columns.values())).to_json())
-    assert schema.encode(pl.DataFrame({"a": ["5.678"]})).tolist() == [[5678.0]]
+    column = detected({"a": ["1.234,5", "2"]})[0]["a"]
+    column = from_config(to_config(column))
+
+    def values(cells, first_row=1, column=column):
+        return column.read(tables.cells_of("a", cells), first_row)[0].tolist()
+
+    assert values(["5.678"]) == [[5678.0]]
     with pytest.raises(
         tables.TableError, match=r"decimal commas and points between thousands.*row 7 is '5\.6'"
     ) as caught:
-        schema.encode(pl.DataFrame({"a": ["5.6"]}), 7)
+        values(["5.6"], 7)
     assert caught.value.remedies == (("decimal", "."),)
-    assert schema.with_decimal(".").encode(pl.DataFrame({"a": ["5,678.5"]})).tolist() == [[5678.5]]
-    assert schema.encode(pl.DataFrame({"a": [5.6]})).tolist() == [[5.6]]
-
-
-def test_spaces_and_capitals_of_categories():
-    columns, remarks = detected({"q": ["Good ", "good", "Good", "bad", None]})
-    assert columns["q"].levels == ("Good", "bad", "good")
-    assert columns["q"].fill == "Good"
-    assert remarks == [
-        "'q': spaces around texts are left out, as in 'Good '",
-        "'q': 'Good', 'good' differ in capitals only, and stay different categories",
-    ]
-    schema = tables.Schema(tuple(columns.values()))
-    with pytest.raises(tables.TableError, match=r"'GOOD' in row 1.*knows 'Good', 'good', 'bad'"):
-        schema.encode(pl.DataFrame({"q": ["GOOD"]}))
+    assert values(["5,678.5"], column=column.with_decimal(".")) == [[5678.5]]
+    assert values([5.6]) == [[5.6]]
 
 
 def test_measures_are_remarked():

@@ -7,7 +7,6 @@ import numpy as np
 import typer
 
 from widetail.cli import _options as options
-from widetail.cli._errors import CommandError
 from widetail.cli._model_file import TableModel
 from widetail.cli._output import PICTURES, Output, check_output, save_figure, table, use_no_display
 
@@ -18,7 +17,6 @@ def evaluate(
     model: options.Model,
     test: Annotated[Path, typer.Argument(metavar="TEST", help="A .csv or .parquet file with columns and target.")],
     plot: options.PlotFile = None,
-    impute: options.Impute = False,
     chunk: options.Chunk = 2000,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
@@ -36,8 +34,8 @@ def evaluate(
     output = Output(as_json=as_json, quiet=quiet)
     check_output("--plot", plot, PICTURES)
     fitted = load_model(model).reading(options.DECIMALS[decimal])
-    score = _score_classes if fitted.schema.task == "classification" else _score_numbers
-    scores, draw = score(fitted, test, delimiter, impute, chunk)
+    score = _score_classes if fitted.task == "classification" else _score_numbers
+    scores, draw = score(fitted, test, delimiter, chunk)
     if plot is not None:
         use_no_display()
         save_figure(draw(), plot)
@@ -47,33 +45,26 @@ def evaluate(
     output.result(scores, lambda console: console.print(table(None, ["score", "value"], rows)))
 
 
-def _chunks(model: TableModel, test: Path, delimiter: str | None, impute: bool, chunk: int) -> Any:
+def _chunks(model: TableModel, test: Path, delimiter: str | None, chunk: int) -> Any:
     """Inputs, targets as cells and the number of the first row, a chunk at a time."""
+    from widetail.cli._model_file import check_names
     from widetail.cli._tables import open_table
-    from widetail.tables import clean
 
     opened = open_table(test, delimiter)
-    model.schema.check_names(opened.columns, with_target=True)
+    check_names(model, opened, with_target=True)
     first = 1
     for batch in opened.batches(chunk):
-        x = model.schema.encode(batch, first, impute=impute or None)
-        yield x, clean(batch[model.schema.target.name]), first
-        first += len(x)
+        yield model.encoded(batch, first), batch[model.target.name], first
+        first += len(batch)
 
 
 def _score_numbers(model: TableModel, *where: Any) -> Any:
     from widetail.cli._pictures import calibration
-    from widetail.tables import numbers
+    from widetail.tables import read_numbers
 
-    target = model.schema.target
     parts = []
     for x, cells, first in _chunks(model, *where):
-        y = numbers(target, cells, first)
-        missing = np.flatnonzero(np.isnan(y))
-        if len(missing):
-            raise CommandError(
-                f"the target {target.name!r} is missing in row {first + int(missing[0])}; leave such rows out."
-            )
+        y = read_numbers(model.target, cells, first)
         dist = model.estimator.predict_dist(x)
         prediction = np.asarray(model.estimator.predict(x))
         parts.append(np.stack([(prediction - y) ** 2, dist.log_prob(y), dist.crps(y), dist.pit(y)]))
@@ -92,20 +83,12 @@ def _score_numbers(model: TableModel, *where: Any) -> Any:
 
 def _score_classes(model: TableModel, *where: Any) -> Any:
     from widetail import metrics
-    from widetail.tables import listed, nearest_first, texts
+    from widetail.tables import read_labels
 
     places = {str(label): place for place, label in enumerate(model.estimator.classes_)}
     probabilities, labels = [], []
     for x, cells, first in _chunks(model, *where):
-        for row, label in enumerate(texts(cells), first):
-            if label not in places:
-                if label is None:
-                    raise CommandError(f"the target is missing in row {row}; leave such rows out.")
-                known = listed(map(repr, nearest_first(label, list(places))))
-                raise CommandError(
-                    f"the target of row {row} is {label!r}, which the model has not seen; it knows {known}."
-                )
-            labels.append(places[label])
+        labels += [places[label] for label in read_labels(model.target, cells, first)]
         probabilities.append(np.asarray(model.estimator.predict_proba(x)))
     p, y = np.concatenate(probabilities), np.asarray(labels, dtype=np.int64)
     scores = {

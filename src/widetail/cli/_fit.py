@@ -35,7 +35,6 @@ def fit(
     drop: options.Drop = None,
     categorical: options.Categorical = None,
     max_categories: options.MaxCategories = 100,
-    impute: options.Impute = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
     seed: options.Seed = 0,
@@ -49,6 +48,7 @@ def fit(
     """
     from widetail.cli._specs import parse_net, parse_prior
     from widetail.cli._tables import open_table
+    from widetail.tables import TableEncoder, columns_of, detect_goal
 
     began = time.monotonic()
     output = Output(as_json=as_json, quiet=quiet)
@@ -66,88 +66,43 @@ def fit(
     frame = opened.read().drop(dropped)
     if frame.width < 2:
         raise CommandError(f"{str(data)!r} has nothing to predict {target!r} from; it needs another column.")
-    schema, remarks = _schema_of(
-        frame,
+    if len(frame) < FEWEST_ROWS:
+        raise CommandError(f"{str(data)!r} has {len(frame)} row; at least {FEWEST_ROWS} are needed to fit anything.")
+    goal = detect_goal(
+        columns_of(frame),
         target,
-        task,
-        impute=impute,
+        None if task == "auto" else task,
         categorical=named,
-        most_levels=max_categories,
+        max_levels=max_categories,
         decimal=options.DECIMALS[decimal],
         usual_decimal=opened.usual_decimal,
     )
-    x, y, schema = _matrices(frame, schema)
-    if len(y) < FEWEST_ROWS:
-        raise CommandError(f"{str(data)!r} has {len(y)} row; at least {FEWEST_ROWS} are needed to fit anything.")
-    for remark in remarks:
+    inputs = frame.drop(target)
+    encoder = TableEncoder().learn(inputs, goal.others)
+    for remark in encoder.remarks_:
         output.remark(remark)
     output.remark(
-        f"{len(y)} rows, {counted(len(schema.columns), 'column')} as {counted(len(schema.features), 'feature')}, "
-        f"{schema.task} of {target!r}"
+        f"{len(frame)} rows, {counted(len(encoder.columns_), 'column')} as {counted(len(encoder.places_), 'feature')}, "
+        f"{goal.task} of {target!r}"
     )
-    estimator = _estimator(schema, sparse, noise, verbose=not quiet)
-    given = {"net": make_net(x.shape[1]) if make_net else None, "prior": chosen_prior, "random_state": seed}
-    estimator.set_params(**given).fit(x, y)
-    model = _model(estimator, schema, len(y), time.monotonic() - began)
+    estimator = _estimator(goal.task, sparse, noise, verbose=not quiet)
+    given = {"net": make_net(len(encoder.groups_)) if make_net else None, "prior": chosen_prior, "random_state": seed}
+    estimator.set_params(**given, table=encoder).fit(inputs, goal.values)
+    model = _model(estimator, goal.column, len(frame), time.monotonic() - began)
     model.save(out)
-    results = {**model.facts, "task": schema.task, "target": target, "features": schema.features, "model": str(out)}
+    results = {**model.facts, "task": goal.task, "target": target, "features": model.features, "model": str(out)}
     output.result(results, lambda console: _draw(console, model, out))
 
 
-def _schema_of(
-    frame: Any, target: str, task: str, *, impute: bool, categorical: list[str], **options: Any
-) -> tuple[Any, list[str]]:
-    """What the columns are, with remarks on what is not obvious."""
-    from widetail.tables import Schema, TableError, clean, detect_columns, looks_measured
-
-    missing = clean(frame[target]).is_null().arg_true()
-    if len(missing):
-        rows = ", ".join(str(row + 1) for row in missing[:5])
-        raise CommandError(
-            f"the target {target!r} is missing in {len(missing)} rows, such as {rows}; leave those rows out."
-        )
-    try:
-        columns, remarks = detect_columns(
-            frame,
-            categorical=[*categorical, *([target] if task == "classification" else [])],
-            numeric=[target] if task == "regression" else [],
-            **options,
-        )
-    except TableError as error:  # a target cannot be left out
-        raise TableError(error.problem, *(one for one in error.remedies if one != ("drop", target))) from None
-    goal = next(column for column in columns if column.name == target)
-    if task == "auto" and target not in categorical and goal.kind == "category" and looks_measured(frame[target]):
-        raise TableError(
-            f"the target {target!r} holds numbers with something behind them, such as {goal.levels[0]!r}, which cannot "
-            f"be regressed; leave units out, or say that they are names.",
-            ("task", "classification"),
-        )
-    if len(goal.levels) == 1:
-        raise CommandError(f"the target {target!r} is {goal.levels[0]!r} in all rows; two classes or more are needed.")
-    return Schema(tuple(column for column in columns if column is not goal), goal, impute), remarks
-
-
-def _matrices(frame: Any, schema: Any) -> tuple[Any, Any, Any]:
-    """Inputs and targets, and the schema with what replaces missing cells."""
-    from widetail.tables import clean, numbers, texts
-
-    x = schema.matrix(frame, impute=schema.impute)
-    schema = schema.with_medians(x)
-    target = schema.target
-    cells = clean(frame[target.name])
-    y = numbers(target, cells, 1) if target.kind == "number" else texts(cells).to_numpy().astype(str)
-    return schema.complete(x, impute=schema.impute), y, schema
-
-
-def _estimator(schema: Any, sparse: int | None, noise: str | None, *, verbose: bool) -> Any:
+def _estimator(task: str, sparse: int | None, noise: str | None, *, verbose: bool) -> Any:
     import widetail as wt
 
     family = "ScaleMixture" if sparse is None else "SparseMixture"
-    kind = getattr(wt, f"{family}{'Regressor' if schema.task == 'regression' else 'Classifier'}")
+    kind = getattr(wt, f"{family}{'Regressor' if task == 'regression' else 'Classifier'}")
     return kind(noise=noise or "scaled", verbose=verbose) if sparse is None else kind(inducing=sparse, verbose=verbose)
 
 
-def _model(estimator: Any, schema: Any, rows: int, seconds: float) -> TableModel:
+def _model(estimator: Any, target: Any, rows: int, seconds: float) -> TableModel:
     from importlib.metadata import version
 
     from widetail.cli._model_file import TableModel
@@ -174,20 +129,20 @@ def _model(estimator: Any, schema: Any, rows: int, seconds: float) -> TableModel
         "learned": []
         if fit is None
         else [
-            {"name": _with_feature(name, schema), "value": value, "at_bound": at_bound}
+            {"name": _with_group(name, estimator.table_), "value": value, "at_bound": at_bound}
             for name, value, at_bound in fit.learned
         ],
         "seconds": seconds,
     }
-    return TableModel(estimator, schema, facts)
+    return TableModel(estimator, target, facts)
 
 
-def _with_feature(name: str, schema: Any) -> str:
-    """Say which column an entry of the first layer's variances belongs to."""
-    if not name.endswith("]") or "_var[" not in name:
+def _with_group(name: str, encoder: Any) -> str:
+    """Say which column, or part of one, an entry of a vector belongs to."""
+    stem, bracket, number = name.removesuffix("]").rpartition("[")
+    if not (bracket and name.endswith("]") and stem.endswith(("_var", "_scale"))):
         return name
-    stem, _, number = name[:-1].rpartition("[")
-    return f"{stem}[{schema.features[int(number)]}]"
+    return f"{stem}[{encoder.groups_[int(number)].name}]"
 
 
 def _draw(console: Any, model: TableModel, out: Path) -> None:

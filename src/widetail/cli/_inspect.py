@@ -12,7 +12,6 @@ from widetail.cli._output import PICTURES, Output, check_output, integrated_tabl
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BARS = " ▁▂▃▄▅▆▇█"
 BINS = 48
-COLUMN_FACTS = ("name", "kind", "levels", "format")
 
 
 def inspect(
@@ -71,13 +70,14 @@ def _has_density(parts: _Parts) -> bool:
 
 
 def _facts(model: TableModel, parts: _Parts | None) -> dict[str, Any]:
-    schema = model.schema
+    from widetail.tables import as_json
+
     tails = getattr(model.estimator, "tails_", None)
     facts = {
         **model.facts,
-        "task": schema.task,
-        "target": schema.target.name,
-        "columns": [{name: column[name] for name in COLUMN_FACTS} for column in schema.to_json()["columns"]],
+        "task": model.task,
+        "target": model.target.name,
+        "columns": [as_json(column) for column in model.estimator.table_.columns_],
         "tails": None
         if tails is None
         else {"degrees_of_freedom": float(tails.degrees[0]), "width_factor": float(tails.factor[0])},

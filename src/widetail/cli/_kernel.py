@@ -65,7 +65,7 @@ def kernel(
             impute=impute,
             standardise=standardise,
             categorical=categorical,
-            most_levels=max_categories,
+            max_levels=max_categories,
             decimal=options.DECIMALS[decimal],
         )
     x = x.astype(dtype)
@@ -185,20 +185,23 @@ def _read_inputs(
     **detection: Any,
 ) -> np.ndarray:
     from widetail.cli._tables import open_table
-    from widetail.tables import Schema, detect_columns
+    from widetail.tables import TableEncoder, columns_of, detect_columns
 
     opened = open_table(data, delimiter)
     dropped = opened.split_names("--drop", drop)
     named = opened.split_names("--categorical", categorical)
     frame = opened.read().drop(dropped)
-    columns, remarks = detect_columns(frame, categorical=named, usual_decimal=opened.usual_decimal, **detection)
-    for remark in remarks:
+    columns = columns_of(frame)
+    found = detect_columns(columns, categorical=named, usual_decimal=opened.usual_decimal, **detection)
+    encoder = TableEncoder(standardise=standardise).learn(frame, found)
+    for remark in encoder.remarks_:
         output.remark(remark)
-    schema = Schema(tuple(columns))
-    x = schema.matrix(frame, impute=impute)
-    x = schema.with_medians(x).complete(x, impute=impute)
-    if not standardise:
-        return x
-    from widetail.estimators import Scaling
-
-    return Scaling.of(x).apply(x)
+    encoded, known = encoder.transform(frame), len(encoder.places_)
+    is_unknown = np.any(encoded[:, known:], axis=1)
+    if is_unknown.any() and not impute:
+        rows = ", ".join(str(row + 1) for row in np.flatnonzero(is_unknown)[:5])
+        raise CommandError(
+            f"{str(data)!r} has missing values, such as in rows {rows}; --impute replaces them by what the other cells "
+            f"let expect."
+        )
+    return encoded[:, :known]

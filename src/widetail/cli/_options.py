@@ -21,14 +21,16 @@ Categorical = Annotated[
     str | None,
     typer.Option("--categorical", metavar="COLS", help="Columns of numbers that are names of categories."),
 ]
-MaxCategories = Annotated[int, typer.Option("--max-categories", min=2, help="Most categories that a column may have.")]
+MaxCategories = Annotated[
+    int, typer.Option("--max-categories", min=2, help="Most categories of a column that are told apart.")
+]
 Net = Annotated[
     str | None,
     typer.Option("--net", help="Such as 'mlp(depth=3, activation=erf)'; a wrong name prints what is possible."),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `widetail fit` wrote.")]
 Impute = Annotated[
-    bool, typer.Option("--impute", help="Replace missing values by the median, or by the most frequent category.")
+    bool, typer.Option("--impute", help="Replace missing cells by what the others let expect; an error otherwise.")
 ]
 Chunk = Annotated[int, typer.Option("--chunk", min=1, help="Rows in memory at a time.")]
 DECIMALS: dict[str | None, Literal[".", ","] | None] = {"point": ".", "comma": ",", None: None}

@@ -44,7 +44,6 @@ def predict(
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="COLS", help="Columns of NEW to copy in front, separated by commas.")
     ] = None,
-    impute: options.Impute = False,
     chunk: options.Chunk = 2000,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
@@ -61,7 +60,7 @@ def predict(
     exchangeable with those of the table, "full" and "jackknife+" hold the coverage that --interval asks for as far as
     the table has many rows for what was learned from it, "cv+" whatever was learned (twice as many misses at worst).
     """
-    from widetail.cli._model_file import load_model
+    from widetail.cli._model_file import check_names, load_model
     from widetail.cli._tables import open_table
 
     output = Output(as_json=as_json, quiet=quiet)
@@ -71,16 +70,16 @@ def predict(
     if as_json and out is None:
         raise UsageError("--json reports where the predictions went; name a file with --out.")
     fitted = load_model(model).reading(options.DECIMALS[decimal])
-    if fitted.schema.task == "classification" and (interval is not None or asked):
+    if fitted.task == "classification" and (interval is not None or asked):
         raise UsageError("--interval and --quantiles are of numbers; this model predicts categories.")
     if guarantee is not None or groups is not None:
         _check_guarantee(fitted, guarantee, groups)
     opened = open_table(new, delimiter)
-    fitted.schema.check_names(opened.columns)
+    check_names(fitted, opened)
     kept = opened.split_names("--keep", keep)
     rows = 0
     with _destination(out) as file:
-        for part in _predictions(fitted, opened, coverage, asked, (guarantee, groups), kept, impute, chunk):
+        for part in _predictions(fitted, opened, coverage, asked, (guarantee, groups), kept, chunk):
             _write(file, part, with_header=rows == 0)
             rows += len(part["prediction"])
     if out is not None:
@@ -105,17 +104,16 @@ def _predictions(
     quantiles: list[float],
     promise: tuple[str | None, str | None],
     kept: list[str],
-    impute: bool,
     chunk: int,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Columns of the result, a chunk of rows at a time."""
-    from widetail.tables import texts
+    from widetail.tables import cells_of
 
     first = 1
     for batch in opened.batches(chunk):
-        x = model.schema.encode(batch, first, impute=impute or None)
-        first += len(x)
-        if model.schema.task == "classification":
+        x = model.encoded(batch, first)
+        first += len(batch)
+        if model.task == "classification":
             predicted = class_columns(model.estimator, x)
         else:
             predicted = number_columns(model.estimator, x, coverage, quantiles)
@@ -124,7 +122,7 @@ def _predictions(
         both = [name for name in kept if name in predicted]
         if both:
             raise UsageError(f"--keep {both[0]}: the result has a column of this name; rename that of the table.")
-        columns = {name: texts(batch[name]).to_numpy() for name in kept} | predicted
+        columns = {name: np.array(cells_of(name, batch[name]).to_list(), object) for name in kept} | predicted
         yield columns
 
 
@@ -134,26 +132,22 @@ def _check_guarantee(model: TableModel, guarantee: str | None, groups: str | Non
         raise UsageError("--groups is for intervals with a guarantee; add --guarantee full.")
     if guarantee not in methods:
         raise UsageError(f"--guarantee takes {', '.join(methods[:-1])} or {methods[-1]}; got {guarantee!r}.")
-    if model.schema.task == "classification":
+    if model.task == "classification":
         raise UsageError("--guarantee is of intervals of numbers; this model predicts categories.")
     if not hasattr(model.estimator, "process_"):
         raise UsageError("--guarantee needs a model that keeps its rows; fit without --sparse.")
-    if groups is not None and groups not in model.schema.features:
-        known = ", ".join(model.schema.features[:8])
-        raise UsageError(
-            f"--groups takes a numeric column of the model, or one category as colour=red; got {groups!r}; "
-            f"there are {known}."
-        )
+    names = [column.name for column in model.estimator.table_.columns_]
+    if groups is not None and groups not in names:
+        raise UsageError(f"--groups takes a column of the model; got {groups!r}; there are {', '.join(names[:8])}.")
 
 
 def _guaranteed(
-    model: TableModel, x: np.ndarray, coverage: float, method: str | None, groups: str | None
+    model: TableModel, x: Any, coverage: float, method: str | None, groups: str | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    column = None if groups is None else list(model.schema.features).index(groups)
-    return model.estimator.predict_interval(x, coverage, method=method, groups=column)
+    return model.estimator.predict_interval(x, coverage, method=method, groups=groups)
 
 
-def number_columns(estimator: Any, x: np.ndarray, coverage: float, quantiles: list[float]) -> dict[str, np.ndarray]:
+def number_columns(estimator: Any, x: Any, coverage: float, quantiles: list[float]) -> dict[str, np.ndarray]:
     """Prediction, interval and quantiles by name."""
     dist = estimator.predict_dist(x)
     lower, upper = dist.interval(coverage)
@@ -161,7 +155,7 @@ def number_columns(estimator: Any, x: np.ndarray, coverage: float, quantiles: li
     return columns | {f"q{p:g}": np.asarray(dist.quantile(p)) for p in quantiles}
 
 
-def class_columns(estimator: Any, x: np.ndarray) -> dict[str, np.ndarray]:
+def class_columns(estimator: Any, x: Any) -> dict[str, np.ndarray]:
     """The predicted class, and the probability of every class."""
     probabilities = np.asarray(estimator.predict_proba(x))
     columns = {"prediction": np.asarray(estimator.predict(x))}

@@ -26,7 +26,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
 
     Args:
         net, prior, noise, learn: as in `ScaleMixtureRegressor`.
-        choose_rows, learn_rows, max_iterations, random_state, verbose: as there.
+        choose_rows, learn_rows, max_iterations, random_state, verbose, table: as there.
         standardise: whether to standardise the inputs.
         probabilities: "softmax" of the locations, with a temperature fitted to leave-one-out predictions, or "largest":
             the probability, under the predictive distribution, that a class has the largest output.
@@ -34,7 +34,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     Attributes:
         classes_: the labels.
         temperature_: the fitted factor of "softmax".
-        process_, posterior_, architecture_, choice_, evidence_fit_: as in `ScaleMixtureRegressor`.
+        process_, posterior_, architecture_, choice_, evidence_fit_, table_: as in `ScaleMixtureRegressor`.
 
     Example:
         >>> import numpy as np
@@ -62,17 +62,18 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         random_state: int = 0,
         probabilities: Probabilities = "softmax",
         verbose: bool = False,
+        table: Any = None,
     ):
         super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
         self.probabilities = probabilities
         self.verbose = verbose
+        self.table = table
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ScaleMixtureClassifier":
         """Choose, learn and condition.
 
         Args:
-            X: inputs, shape (n, d): an array or a data frame of numbers. With a `net` for them, also sequences
-                (n, time, features) or images (n, height, width, channels).
+            X: inputs, as in `ScaleMixtureRegressor.fit`.
             y: labels, shape (n,), of any kind.
             sample_weight: a row of weight w counts as w equal observations.
         """
@@ -94,14 +95,15 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of the centred one-hot targets, shape (m, classes)."""
-        return self.posterior(self._new_inputs(X))
+        x = self._new_inputs(X)
+        return self._posterior_at(x)(x)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, shape (m, classes)."""
         x = self._new_inputs(X)
         if self.probabilities == "softmax":
-            return softmax(self.temperature_ * np.asarray(self.posterior.f(x).median), axis=1)
-        dist = self.posterior.f(x)
+            return softmax(self.temperature_ * np.asarray(self._posterior_at(x).f(x).median), axis=1)
+        dist = self._posterior_at(x).f(x)
         scales, log_weights = (np.asarray(part) for part in self.posterior.scale.nodes())
         if isinstance(dist, Elliptical):
             std = np.sqrt(scales[:, None] * np.asarray(dist.dispersion))
@@ -110,7 +112,8 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the largest location."""
-        location = np.asarray(self.posterior.f(self._new_inputs(X)).median)
+        x = self._new_inputs(X)
+        location = np.asarray(self._posterior_at(x).f(x).median)
         return self.classes_[np.argmax(location, axis=1)]
 
     def log_score(self, X: Any, y: Any) -> float:

@@ -4,23 +4,27 @@ import numbers
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widetail.checks import check_count
 from widetail.estimators._architecture import candidates_for_few_rows, default_networks
 from widetail.estimators._files import SavedEstimator
-from widetail.estimators._inputs import checked_new, per_feature
+from widetail.estimators._frames import TableInputs
+from widetail.estimators._inputs import per_feature
 from widetail.estimators._scaling import Scaling
-from widetail.kernels import Anova, available_memory
+from widetail.kernels import Anova, Kernel, available_memory
 from widetail.learning import Choice, EvidenceFit, Integrated, Learned, WeightedPosterior, integrate_evidence, learn
 from widetail.priors import InverseGamma
 from widetail.process import IndependentNoise, Posterior, ScaledNoise, ScaleMixture
+from widetail.tables import for_table
 
 NoiseKind = Literal["scaled", "independent"]
 
 
-class ExactEstimator(SavedEstimator):
+class ExactEstimator(TableInputs, SavedEstimator):
     """Base of the estimators with exact inference; not for direct use."""
+
+    _numbers_stay = True
 
     process_: ScaleMixture
     posterior_: Posterior
@@ -78,7 +82,7 @@ class ExactEstimator(SavedEstimator):
     def _process(self, net: Any) -> ScaleMixture:
         # A smooth function of a feature is a small part of a large one: its readout variance may be thousands.
         default = InverseGamma(0.5, 0.5) if isinstance(net, Anova) else InverseGamma(2.0, 2.0)
-        return ScaleMixture(net, default if self.prior is None else self.prior, self._noise())
+        return ScaleMixture(self._on_table(net), default if self.prior is None else self.prior, self._noise())
 
     def _most_rows_to_integrate(self) -> int:
         """With at most so many rows hyperparameters are integrated out."""
@@ -90,7 +94,7 @@ class ExactEstimator(SavedEstimator):
 
     def _integrate(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> None:
         """Condition many processes, weighted, in place of the best one."""
-        candidates = {name: self._process(net) for name, net in candidates_for_few_rows(x.shape[1]).items()}
+        candidates = {name: self._process(net) for name, net in candidates_for_few_rows(self._relevances(x)).items()}
         found = integrate_evidence(
             candidates,
             x,
@@ -115,6 +119,7 @@ class ExactEstimator(SavedEstimator):
         """Choose, learn and condition on standardised data; sets the attributes of a fitted estimator."""
         rows = np.flatnonzero(weights > 0)
         x, y, counts = x[rows], y[rows], weights[rows]
+        vars(self).pop("_with_gaps", None)  # of earlier rows
         self._check_memory(len(y))
         self.x_scaling_ = self._scaling(x, counts)
         x = self.x_scaling_.apply(x)
@@ -122,7 +127,7 @@ class ExactEstimator(SavedEstimator):
         if self.learn and self.net is None and len(y) <= self._most_rows_to_integrate():
             self._integrate(x, y, counts)
             return
-        processes = self._processes(x.shape[1], len(y) if self._sums_are_candidates() else None)
+        processes = self._processes(self._relevances(x), len(y) if self._sums_are_candidates() else None)
         if self.learn:
             learned = learn(
                 processes,
@@ -143,12 +148,13 @@ class ExactEstimator(SavedEstimator):
 
     def _inputs(self, x: Any, y: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Training data, checked: a table, or with a network of the user's own, sequences or images."""
-        x, y = validate_data(self, x, y, dtype=np.float64, allow_nd=self.net is not None, **options)
-        return np.asarray(x), np.asarray(y)
+        return self._checked(x, y, allow_nd=self.net is not None, **options)
 
     def _scaling(self, x: np.ndarray, counts: np.ndarray) -> Scaling:
         """One shift and factor per feature, for all positions of a sequence or pixels of an image alike."""
-        return per_feature(x, counts, self.net) if self.standardise else Scaling.identity(x.shape[-1])
+        if self._is_encoded or not self.standardise:
+            return Scaling.identity(x.shape[-1])
+        return per_feature(x, counts, self.net)
 
     def _check_memory(self, n: int) -> None:
         arrays = 1.3 if self.noise == "scaled" or isinstance(self.noise, ScaledNoise) else 3.3
@@ -162,11 +168,47 @@ class ExactEstimator(SavedEstimator):
 
     def _new_inputs(self, x: Any) -> np.ndarray:
         check_is_fitted(self, "posterior_")
-        x = checked_new(self, x, allow_nd=self.net is not None)
+        x = self._new_checked(x, allow_nd=self.net is not None)
         expected = np.shape(self.posterior_.x)[1:]
-        if x.shape[1:] != expected:
+        if x.shape[1:] == expected:
+            return self.x_scaling_.apply(x)
+        if self.table_ is None or self._is_encoded:
             raise ValueError(f"X must hold inputs of shape {expected}, as in fit; got {x.shape[1:]}.")
-        return self.x_scaling_.apply(x)
+        known = len(self.table_.places_)  # the first gaps of a model of complete rows
+        return np.concatenate([self.x_scaling_.apply(x[:, :known]), x[:, known:] / self.x_scaling_.factor], axis=1)
+
+    def _mixture_at(self, x: np.ndarray) -> "WeightedPosterior | Posterior":
+        """What predicts at rows in standard units: with gaps, the same processes conditioned anew, once."""
+        if x.shape[1:] == np.shape(self.posterior_.x)[1:]:
+            return self._mixture
+        if not hasattr(self, "_with_gaps"):
+            self._with_gaps = self._conditioned_with_gaps()
+        return self._with_gaps
+
+    def _posterior_at(self, x: np.ndarray) -> Posterior:
+        found = self._mixture_at(x)
+        return found.posteriors[0] if isinstance(found, WeightedPosterior) else found
+
+    def _conditioned_with_gaps(self) -> "WeightedPosterior | Posterior":
+        assert self.table_ is not None
+        places, posterior = self.table_.places_, self.posterior_
+        x = np.concatenate([posterior.x, np.zeros((len(posterior.x), max(places) + 1))], axis=1)
+        counts = None if np.all(posterior.rows.counts == 1) else posterior.rows.counts
+
+        def condition(process: ScaleMixture) -> Posterior:
+            if not isinstance(process.kernel, Kernel):
+                raise ValueError("X has missing cells, which a net that is a function cannot take; use a kernel.")
+            there = ScaleMixture(
+                for_table(process.kernel, places),
+                process.prior_scale,
+                process.noise,
+                scale_sharing=process.scale_sharing,
+            )
+            return there.posterior(x, posterior.y, counts=counts)
+
+        if self.integrated_ is None:
+            return condition(self.process_)
+        return WeightedPosterior([condition(one) for one in self.integrated_.processes], self.integrated_.weights)
 
     def _learned(self) -> dict[str, Any]:
         posterior = self.posterior
@@ -179,7 +221,7 @@ class ExactEstimator(SavedEstimator):
         """Condition again, which gives the same numbers and keeps files small."""
         x, y, counts = (learned[name] for name in ("x", "y", "counts"))
         self._check_memory(len(y))
-        if x.shape[1] != self.n_features_in_ or x.shape[-1] != len(self.x_scaling_.shift):
+        if not self._fits_inputs(x.shape) or x.shape[-1] != len(self.x_scaling_.shift):
             raise ValueError(f"x of shape {x.shape} does not fit {self.n_features_in_} features")
         self.choice_, self.evidence_fit_, self.weighted_posterior_ = None, None, None
         self.integrated_ = learned.get("integrated")  # files of earlier versions have none

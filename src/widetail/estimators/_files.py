@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._version_1 import upgraded
@@ -24,6 +24,7 @@ from widetail.files import (
 VERSION = 2
 MODEL = "widetail_model"  # the note that holds the model, from version 2 on
 MODEL_1 = "widetail"  # the same in version 1, whose files have no checksum
+OPTIONAL = ("feature_names_in_", "table_")  # what a model has that was fitted to a frame
 PATHS = ("cache", "checkpoint")  # parameters that are paths of the machine that fitted
 
 
@@ -47,9 +48,12 @@ class SavedEstimator(BaseEstimator, abc.ABC):
         """What a file holds: parameters without paths, and what was learned."""
         without = fields_not_saved(type(self))
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in without}
+        if parameters.get("table") is not None:
+            parameters["table"] = clone(parameters["table"])  # what it learned is in `table_`
         learned = self._learned() | {name: getattr(self, name) for name in self._names_kept()}
-        if hasattr(self, "feature_names_in_"):
-            learned["feature_names_in_"] = self.feature_names_in_
+        for name in OPTIONAL:
+            if getattr(self, name, None) is not None:
+                learned[name] = getattr(self, name)
         return {"parameters": parameters, "learned": learned}
 
     @classmethod
@@ -60,8 +64,8 @@ class SavedEstimator(BaseEstimator, abc.ABC):
         model = cls(**{name: value for name, value in parameters.items() if name not in paths})
         model._check_parameters()
         annotations = typing.get_type_hints(cls)
-        for name in (*cls._names_kept(), "feature_names_in_"):
-            if name == "feature_names_in_" and name not in learned:
+        for name in (*cls._names_kept(), *OPTIONAL):
+            if name in OPTIONAL and name not in learned:
                 continue
             value = learned.pop(name)
             if not fits(value, annotations[name]):

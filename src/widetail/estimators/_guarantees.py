@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from widetail import conformal
 from widetail.conformal import CrossFits, Groups
+from widetail.tables import Encoded
 
 IntervalMethod = Literal["predictive", "jackknife+", "full", "cv+"]
 FOLDS = 10
@@ -33,6 +34,11 @@ def guaranteed_interval(
         x_new: new inputs in standard units.
         coverage, method, groups: as in its `predict_interval`.
     """
+    if x_new.shape[1:] != np.shape(model.posterior.x)[1:]:
+        raise ValueError(
+            f"method={method!r} compares new rows with those of fit, none of which had a missing cell; X has some. Use "
+            f"method='predictive', or fit to a table with missing cells."
+        )
     labels = _labels(model, x_new, groups)
     if method == "cv+":
         if len(model.posterior.y) < 2:
@@ -59,9 +65,13 @@ def _cross_fits(model: Any) -> CrossFits:
     y = learned.y.reshape(len(x), -1) * model.y_scaling_.factor + model.y_scaling_.shift
     y = y.reshape(learned.y.shape)
 
+    as_rows = Encoded if model._is_encoded else np.asarray
+
     def fit(rows: np.ndarray) -> Any:
         fold: Any = clone(model)
-        return fold.fit(x[rows], y[rows], counts[rows]).predict_dist
+        fold.table_ = model.table_  # of encoded rows
+        fold.fit(as_rows(x[rows]), y[rows], counts[rows])
+        return lambda x_new: fold.predict_dist(as_rows(x_new))
 
     return CrossFits.fit(fit, x, y, folds=FOLDS, seed=int(model.random_state), counts=counts)
 
@@ -70,7 +80,13 @@ def _labels(model: Any, x_new: np.ndarray, groups: GroupsOrColumn) -> Groups | N
     if groups is None or isinstance(groups, tuple):
         return groups
     old = np.asarray(model.posterior.x)
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if model.table_ is not None:
+        names = [column.name for column in model.table_.columns_]
+        if model._is_encoded and (groups in names or (isinstance(groups, int) and groups in range(len(names)))):
+            name = groups if isinstance(groups, str) else names[groups]
+            return model.table_.labels_of(name, old), model.table_.labels_of(name, x_new)
+    else:
+        names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if isinstance(groups, str) and groups in names:
         column = names.index(groups)
     elif isinstance(groups, (int, np.integer)) and not isinstance(groups, bool) and 0 <= groups < old.shape[1]:

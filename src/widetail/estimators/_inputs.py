@@ -3,8 +3,9 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from widetail.estimators._frames import TableInputs
 from widetail.estimators._scaling import Scaling
 from widetail.programs import Program
 
@@ -36,27 +37,7 @@ def with_weights(x: np.ndarray, y: np.ndarray, sample_weight: Any) -> tuple[np.n
     return (x, y, weights) if np.all(is_there) else (x[is_there], y[is_there], weights[is_there])
 
 
-def checked_new(model: Any, x: Any, *, allow_nd: bool) -> np.ndarray:
-    """Inputs to predict at, float64 and finite, with as many columns as in `fit`, under the same names."""
-    try:
-        return np.asarray(validate_data(model, x, reset=False, dtype=np.float64, allow_nd=allow_nd))
-    except ValueError as error:
-        names = getattr(model, "feature_names_in_", None)
-        if names is None or not hasattr(x, "columns") or list(x.columns) == list(names):
-            raise
-        raise ValueError(f"{str(error).rstrip()}\n{_advice(list(names), list(x.columns))}") from None
-
-
-def _advice(names: list[str], columns: list[str]) -> str:
-    if set(names) <= set(columns):
-        return "Predict from X[list(model.feature_names_in_)]."
-    return (
-        "X must hold the columns model.feature_names_in_, all of them numbers; 'colour=red' is 1 where the colour is "
-        "red and 0 elsewhere. If `widetail fit` made this model, `widetail predict` makes them from the table itself."
-    )
-
-
-class StructuredInputs:
+class StructuredInputs(TableInputs):
     """Remembers shape and scaling of the first inputs, and brings later ones into the same form.
 
     Grey images (n, height, width) get their axis of channels, and all pixels one shift and factor. Sequences of a
@@ -74,7 +55,9 @@ class StructuredInputs:
         """Remember shape and scaling of the inputs; the inputs in standard units."""
         x = self._with_channels(x)
         self.input_shape_ = x.shape[1:]
-        if x.ndim == 2 or isinstance(self.net, Program):
+        if self._is_encoded:
+            self.x_scaling_ = Scaling.identity(x.shape[-1])
+        elif x.ndim == 2 or isinstance(self.net, Program):
             self.x_scaling_ = per_feature(x, counts, self.net) if self.standardise else Scaling.identity(x.shape[-1])
         else:
             self.x_scaling_ = self._pixel_scaling(x, counts) if self.standardise else Scaling.identity(1)
@@ -87,6 +70,10 @@ class StructuredInputs:
     def _more_inputs(self, x: Any) -> np.ndarray:
         """Inputs of another call, checked against the first ones, in standard units."""
         x = self._with_channels(np.asarray(x))
+        if x.shape[1:] != self.input_shape_ and self.table_ is not None:
+            raise ValueError(
+                "X has missing cells, and the rows of fit had none: networks of numbers alone cannot take them."
+            )
         if x.shape[1:] != self.input_shape_:
             raise ValueError(f"X must hold inputs of shape {self.input_shape_}, as in fit; got {x.shape[1:]}.")
         return self._in_standard_units(x)
@@ -94,7 +81,7 @@ class StructuredInputs:
     def _new_inputs(self, x: Any) -> np.ndarray:
         """Inputs to predict at, in standard units."""
         check_is_fitted(self, self._fitted_attribute)
-        return self._more_inputs(checked_new(self, x, allow_nd=True))
+        return self._more_inputs(self._new_checked(x, allow_nd=True))
 
     def _with_channels(self, x: np.ndarray) -> np.ndarray:
         return x[..., None] if x.ndim == 3 and not isinstance(self.net, Program) else x

@@ -13,6 +13,7 @@ from widetail.estimators._predicting import PredictiveRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._tails import Tails
 from widetail.files import savable
+from widetail.learning import WeightedPosterior
 from widetail.predictive import Predictive
 
 
@@ -48,6 +49,7 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             under the priors of `widetail.learning.HYPERPRIORS` and candidates averaged by their evidence (see
             `widetail.learning.integrate_evidence`): sums of functions of single features, of pairs of features and of
             any of them, and a relu network. Predictions are then those of some dozens of processes. 0 for never.
+        table: how frames are read, a `TableEncoder`; None for its defaults. One that is fitted stays as it is.
 
     Attributes:
         process_: the `ScaleMixture` that was learned, in standard units; that of the largest weight of several.
@@ -58,6 +60,7 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         architecture_: which default architecture was chosen, or "given".
         tails_: what was measured (None without `calibrate`).
         choice_, evidence_fit_: what was compared and learned (None where nothing was).
+        table_: of a model that was fitted to a frame, the fitted `TableEncoder`; else None.
         n_features_in_, feature_names_in_: as in scikit-learn.
 
     Example:
@@ -88,11 +91,13 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         calibrate: bool = True,
         verbose: bool = False,
         integrate_rows: int = 200,
+        table: Any = None,
     ):
         super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
         self.calibrate = calibrate
         self.verbose = verbose
         self.integrate_rows = integrate_rows
+        self.table = table
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -109,8 +114,9 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         """Choose, learn and condition.
 
         Args:
-            X: inputs, shape (n, d): an array or a data frame of numbers. With a `net` for them, also sequences
-                (n, time, features) or images (n, height, width, channels).
+            X: inputs, shape (n, d): a frame of pandas or polars with numbers, booleans, categories, texts, dates and
+                missing cells, or an array. With a `net` for them, also sequences (n, time, features) or images
+                (n, height, width, channels).
             y: targets, shape (n,) or (n, outputs), in any units.
             sample_weight: a row of weight w counts as w equal observations.
         """
@@ -132,18 +138,20 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
-        dist = self._mixture(self._new_inputs(X))
+        x = self._new_inputs(X)
+        dist = self._mixture_at(x)(x)
         return self._in_units(dist if self.tails_ is None else self.tails_.apply(dist))
 
     def _location(self, X: Any) -> np.ndarray:
         """The mean of the predictive distribution, where that exists, and its median."""
         x = self._new_inputs(X)
-        if self.weighted_posterior_ is not None:  # the same, without the variances that a median of parts would need
-            parts = [posterior.f(x) for posterior in self.weighted_posterior_.posteriors]
-            average = np.tensordot(self.weighted_posterior_.weights, [np.asarray(part.median) for part in parts], 1)
+        mixture = self._mixture_at(x)
+        if isinstance(mixture, WeightedPosterior):  # the same, without the variances that a median of parts would need
+            parts = [posterior.f(x) for posterior in mixture.posteriors]
+            average = np.tensordot(mixture.weights, [np.asarray(part.median) for part in parts], 1)
             shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
             return average * factor[0] + shift[0] if average.ndim == 1 else average * factor + shift
-        return np.asarray(self._in_units(self.posterior.f(x)).median)
+        return np.asarray(self._in_units(mixture.f(x)).median)
 
     def predict_interval(
         self,

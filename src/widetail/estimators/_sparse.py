@@ -159,9 +159,10 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         """The kernel with hyperparameters of the largest Gaussian evidence on a subset, and the noise found."""
         is_table = x.ndim == 2
         if self.net is None and is_table:
-            networks = default_networks(x.shape[1])
+            networks = default_networks(self._relevances(x))
         else:
             networks = {"given": default_network(x.shape[1:]) if self.net is None else self.net}
+        networks = {name: self._on_table(net) for name, net in networks.items()}
         start = ScaledNoise(0.05)
         processes = {name: ScaleMixture(net, InverseGamma(2.0, 2.0), start) for name, net in networks.items()}
         if not self.learn:

@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from widetail.estimators._files import PATHS, SavedEstimator
 from widetail.estimators._inputs import with_weights
@@ -50,6 +49,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         checkpoint: a file that is written after every iteration or epoch and resumed from; what comes before the last
             part of training has files of its own, with names that begin with this one.
         verbose: whether to show progress bars.
+        table: how frames are read, a `TableEncoder`; None for its defaults. One that is fitted stays as it is.
         images: what is done to every image first: "smoothed" is `ImageTreatment()`, and any other `ImageTreatment` can
             be given; "background" is one shift and factor for all pixels of all images, with the median of the border
             as zero. Not for tables and sequences.
@@ -63,6 +63,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         model_: the `sparse.SparseModel`.
         fit_: how training went, as a `sparse.SparseFit`; None in a loaded model.
         choice_: what held-out rows said, as a `sparse.HeldOutChoice`; None where they were not asked.
+        table_: of a model that was fitted to a frame, the fitted `TableEncoder`; else None.
         doubt_: a `sparse.Doubt`, or None where none was learned.
 
     Example:
@@ -93,12 +94,14 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         verbose: bool = False,
         images: Any = SMOOTHED,
         doubt: Any = "auto",
+        table: Any = None,
     ):
         super().__init__(
             net, prior, inducing, random_state, learn, learn_rows, standardise, options, cache, checkpoint, verbose
         )
         self.images = images
         self.doubt = doubt
+        self.table = table
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -129,13 +132,13 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         """Learn the kernel, choose inducing inputs, train.
 
         Args:
-            X: inputs, shape (n, d), or images (n, height, width[, channels]).
+            X: inputs, shape (n, d), as an array or a frame, or images (n, height, width[, channels]).
             y: labels, shape (n,), of any kind.
             sample_weight: a row of weight w counts as w equal rows; shape (n,).
             classes: all labels there are, when `y` may lack some of them; by default those of `y`.
         """
         self._check_parameters()
-        x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, allow_nd=True))
+        x, y = (np.asarray(part) for part in self._checked(X, y, allow_nd=True))
         check_classification_targets(y)
         x, y, counts = with_weights(x, y, sample_weight)
         self._first_fit(x, y, counts, np.unique(y if classes is None else np.asarray(classes)))
@@ -161,7 +164,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         """
         self._check_parameters()
         is_first = not hasattr(self, "model_")
-        checked = validate_data(self, X, y, dtype=np.float64, allow_nd=True, reset=is_first)
+        checked = self._checked(X, y, allow_nd=True, reset=is_first)
         x, y = (np.asarray(part) for part in checked)
         check_classification_targets(y)
         x, y, counts = with_weights(x, y, sample_weight)

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from widetail.estimators._files import PATHS
 from widetail.estimators._inputs import with_weights
@@ -25,7 +24,7 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
     """Regression with an infinitely wide network for data sets of any length, robust noise and counts included.
 
     Args:
-        net, prior, inducing, random_state, learn, learn_rows, options, cache, checkpoint, verbose: as in
+        net, prior, inducing, random_state, learn, learn_rows, options, cache, checkpoint, verbose, table: as in
             `SparseMixtureClassifier`.
         likelihood: "gaussian" (noise inside of the scale), "student_t" (heavy tails point by point: outliers in y
             hardly move it), "poisson" (counts with mean exp(f), or softplus(f) unless the prior is a `PointMass`), or
@@ -63,11 +62,13 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         cache: str | None = None,
         checkpoint: str | None = None,
         verbose: bool = False,
+        table: Any = None,
     ):
         super().__init__(
             net, prior, inducing, random_state, learn, learn_rows, standardise, options, cache, checkpoint, verbose
         )
         self.likelihood = likelihood
+        self.table = table
 
     def _likelihood(self) -> Likelihood:
         if isinstance(self.likelihood, Likelihood) and not self.likelihood.couples_outputs:
@@ -90,12 +91,12 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         """Learn the kernel, choose inducing inputs, train.
 
         Args:
-            X: inputs, shape (n, d), or images (n, height, width[, channels]).
+            X: inputs, shape (n, d), as an array or a frame, or images (n, height, width[, channels]).
             y: targets, shape (n,) or (n, outputs), in any units.
             sample_weight: a row of weight w counts as w equal rows; shape (n,).
         """
         self._check_parameters()
-        return self._first_fit(*with_weights(*self._checked(X, y, reset=True), sample_weight))
+        return self._first_fit(*with_weights(*self._numbers(X, y), sample_weight))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SparseMixtureRegressor":
         """Learn from more rows in addition to those before, and end where one table of them all would.
@@ -106,7 +107,7 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         """
         self._check_parameters()
         is_first = not hasattr(self, "model_")
-        x, y, counts = with_weights(*self._checked(X, y, reset=is_first), sample_weight)
+        x, y, counts = with_weights(*self._numbers(X, y, reset=is_first), sample_weight)
         if is_first:
             return self._first_fit(x, y, counts)
         columns = y.reshape(len(y), -1)
@@ -115,10 +116,8 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         self._fit_more(self._more_inputs(x), self.y_scaling_.apply(columns), counts)
         return self
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-        checked = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, allow_nd=True, reset=reset
-        )
+    def _numbers(self, X: Any, y: Any, *, reset: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        checked = self._checked(X, y, y_numeric=True, multi_output=True, allow_nd=True, reset=reset)
         x, y = (np.asarray(part, dtype=np.float64) for part in checked)
         self._likelihood().check_targets(y)
         return x, y

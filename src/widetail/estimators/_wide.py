@@ -42,6 +42,7 @@ class WideEnsemble(StructuredInputs, SavedEstimator):
     _kept = ("net_", "input_shape_", "scales_")
     _fitted_attribute: ClassVar[str] = "parameters_"
     _input_dtype: ClassVar[Any] = np.float32
+    _numbers_stay = True
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class WideEnsemble(StructuredInputs, SavedEstimator):
         checkpoint: str | None = None,
         random_state: int = 0,
         verbose: bool = False,
+        table: Any = None,
     ):
         self.net = net
         self.prior = prior
@@ -78,6 +80,7 @@ class WideEnsemble(StructuredInputs, SavedEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
+        self.table = table
 
     def _check_parameters(self) -> None:
         for name in ("members", "width", "batch_size", "max_epochs", "patience"):

@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from widetail.estimators._files import PATHS
 from widetail.estimators._wide import WideEnsemble
@@ -38,6 +37,8 @@ class WideEnsembleClassifier(ClassifierMixin, WideEnsemble):
         checkpoint: a file to write after every epoch and to resume from.
         random_state: an integer seed; the same seed gives the same model bit for bit.
         verbose: whether to show a progress bar.
+        table: how frames are read, a `TableEncoder`; None for its defaults. One that is fitted stays as
+            it is. The gaps of missing cells are features.
 
     Attributes:
         classes_: the labels.
@@ -68,7 +69,7 @@ class WideEnsembleClassifier(ClassifierMixin, WideEnsemble):
                 rows gets the probability that its untrained output leaves it.
         """
         self._check_parameters()
-        x, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, allow_nd=True))
+        x, y = (np.asarray(part) for part in self._checked(X, y, allow_nd=True))
         check_classification_targets(y)
         self.classes_, labels = _class_numbers(y, classes)
         self._train(self._first_inputs(x), labels, "cross_entropy", len(self.classes_), self._key())

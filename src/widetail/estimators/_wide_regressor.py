@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from sklearn.utils.validation import validate_data
 
 from widetail.estimators._files import PATHS
 from widetail.estimators._predicting import PredictiveRegressor
@@ -26,7 +25,7 @@ class WideEnsembleRegressor(PredictiveRegressor, WideEnsemble):
     Args:
         net, prior, members, width, learning_rate, batch_size, max_epochs: as in `WideEnsembleClassifier`.
         early_stopping, validation_fraction, patience: as there.
-        readout, parametrisation, checkpoint, random_state, verbose: as there.
+        readout, parametrisation, checkpoint, random_state, verbose, table: as there.
         standardise: whether to standardise inputs and targets.
 
     Attributes:
@@ -57,7 +56,7 @@ class WideEnsembleRegressor(PredictiveRegressor, WideEnsemble):
             y: targets, shape (n,) or (n, outputs), in any units.
         """
         self._check_parameters()
-        checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, allow_nd=True)
+        checked = self._checked(X, y, y_numeric=True, multi_output=True, allow_nd=True)
         x, y = (np.asarray(part, dtype=np.float64) for part in checked)
         columns = y.reshape(len(y), -1)
         self.is_vector_ = y.ndim == 1

@@ -41,6 +41,8 @@ class Anova(Kernel):
         part_var: $a$, a variance per feature, or one for all.
         order: how many features may act together; None for any number, where each further one costs a factor $a_i$.
         interaction_var: $v$, what every further feature of a part costs, with an `order`.
+        places: for rows of `TableEncoder`, the group of every feature: $(x_i - x'_i)^2$ is then the squared distance of
+            all features of a group, and of the gaps behind the features, which no other row shares.
 
     Example:
         >>> import numpy as np
@@ -55,6 +57,7 @@ class Anova(Kernel):
     part_var: Any = eqx.field(default=1.0, converter=as_parameter)
     order: int | None = eqx.field(default=None, static=True)
     interaction_var: Any = eqx.field(default=1.0, converter=as_parameter)
+    places: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         check_variance("length_scale", self.length_scale, positive=True, may_be_vector=True)
@@ -73,7 +76,15 @@ class Anova(Kernel):
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Vectors only, with as many features as there are length scales and variances."""
-        check_vectors(self, name, input_shape, "length_scale", "part_var")
+        if self.places is None:
+            return check_vectors(self, name, input_shape, "length_scale", "part_var")
+        groups = max(self.places) + 1
+        if input_shape != (len(self.places) + groups,):
+            raise ValueError(
+                f"{name} must hold {len(self.places)} features and {groups} gaps, as TableEncoder makes; "
+                f"got {input_shape}."
+            )
+        return check_vectors(self, name, (groups,), "length_scale", "part_var")
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """One for every feature."""
@@ -85,14 +96,14 @@ class Anova(Kernel):
             return super().kernel(x1, x2, get, **options)
         check_get(self, get)
         x1, x2 = check_inputs(self, x1, x2)
-        return KernelValues(self._by_hand(x1, x1 if x2 is None else x2)[0])
+        return KernelValues(self._by_hand(x1, x2)[0])
 
     def pull_back(self, cotangent: KernelValues, x1: Any, x2: Any = None, *, progress: Any = False) -> "Anova":
         """As every kernel; of few pairs of rows by NumPy alone."""
         if is_traced(self) or not self._is_for_numpy(x1, x2) or cotangent.nngp is None or cotangent.ntk is not None:
             return super().pull_back(cotangent, x1, x2, progress=progress)  # type: ignore[return-value]
         x1, x2 = check_inputs(self, x1, x2)
-        values, exponents, terms, parts = self._by_hand(x1, x1 if x2 is None else x2)
+        values, exponents, terms, parts = self._by_hand(x1, x2)
         weights = np.asarray(cotangent.nngp, np.float64)
         if weights.shape != values.shape:
             raise ValueError(f"cotangent.nngp must have the kernel's shape {values.shape}; got {weights.shape}.")
@@ -128,12 +139,19 @@ class Anova(Kernel):
             and self.order in (None, 1, 2)
         )
 
-    def _by_hand(self, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _by_hand(self, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np.ndarray, ...]:
         """The kernel, and by feature: exponents and terms (d, n1, n2), and the variances of the parts (d,)."""
+        others = x1 if x2 is None else x2
         lengths = np.asarray(self.length_scale, np.float64)
-        parts = np.broadcast_to(np.asarray(self.part_var, np.float64), x1.shape[1:])
-        scaled1, scaled2 = (x1 / lengths).T, (x2 / lengths).T
-        exponents = -0.5 * (scaled1[:, :, None] - scaled2[:, None]) ** 2
+        if self.places is None:
+            scaled1, scaled2 = (x1 / lengths).T, (others / lengths).T
+            exponents = -0.5 * (scaled1[:, :, None] - scaled2[:, None]) ** 2
+        else:
+            exponents = -0.5 * np.stack(_group_distances(x1.T, others.T, self.places))
+            exponents /= np.broadcast_to(lengths, len(exponents))[:, None, None] ** 2
+            if x2 is None:  # a row's gaps are not away from themselves
+                exponents[:, range(len(x1)), range(len(x1))] = 0.0
+        parts = np.broadcast_to(np.asarray(self.part_var, np.float64), len(exponents))
         terms = parts[:, None, None] * np.exp(exponents)
         if self.order is None:
             values = np.prod((1 + terms) / (1 + parts)[:, None, None], axis=0)
@@ -164,8 +182,9 @@ class Anova(Kernel):
 
 @jax.jit
 def _rows(kernel: Anova, x: Float[Array, "n d"]) -> Rows:
-    scaled = x / jnp.asarray(kernel.length_scale, x.dtype)
-    parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x.dtype), x.shape[1:])
+    features = x.shape[1] if kernel.places is None else max(kernel.places) + 1
+    scaled = x / jnp.asarray(kernel.length_scale, x.dtype) if kernel.places is None else x
+    parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x.dtype), (features,))
     diagonal = jnp.broadcast_to(kernel._combine(jnp.ones_like(parts), parts), x.shape[:1])
     return Rows(scaled, (), KernelValues(diagonal))
 
@@ -173,6 +192,19 @@ def _rows(kernel: Anova, x: Float[Array, "n d"]) -> Rows:
 @jax.jit
 def _cross(kernel: Anova, rows1: Rows, rows2: Rows) -> KernelValues:
     x1, x2 = rows1.inputs, rows2.inputs
-    parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x1.dtype), x1.shape[1:])
-    features = jnp.exp(-0.5 * (x1[:, None] - x2[None]) ** 2)
-    return KernelValues(kernel._combine(features, parts))
+    if kernel.places is None:
+        squares = (x1[:, None] - x2[None]) ** 2
+    else:
+        squares = jnp.stack(_group_distances(x1.T, x2.T, kernel.places), axis=-1)
+        squares = squares / jnp.asarray(kernel.length_scale, x1.dtype) ** 2
+    parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x1.dtype), squares.shape[-1:])
+    return KernelValues(kernel._combine(jnp.exp(-0.5 * squares), parts))
+
+
+def _group_distances(x1: Any, x2: Any, places: tuple[int, ...]) -> list[Any]:
+    """Squared distances (n1, n2) of every group, from the columns of rows that have features and then gaps."""
+    known = len(places)
+    squares: list[Any] = [0.0] * (max(places) + 1)
+    for feature, group in enumerate(places):
+        squares[group] = squares[group] + (x1[feature][:, None] - x2[feature]) ** 2
+    return [total + (x1[known + g] ** 2)[:, None] + x2[known + g] ** 2 for g, total in enumerate(squares)]

@@ -122,7 +122,8 @@ def _degenerate(process: ScaleMixture) -> bool:
     So it is when every activation is positively homogeneous: a factor of the weights then passes through the
     network up to the readout. The readout variance is inferred anyway, so the weight variances stay fixed.
     """
-    if not isinstance(process.kernel, Layer):
+    net = getattr(process.kernel, "net", process.kernel)  # of a table, what its groups go into
+    if not isinstance(net, Layer):
         return False
-    layers = jax.tree.leaves(process.kernel, is_leaf=lambda node: isinstance(node, Activation))
+    layers = jax.tree.leaves(net, is_leaf=lambda node: isinstance(node, Activation))
     return all(layer.is_homogeneous for layer in layers if isinstance(layer, Activation))

@@ -1,43 +1,74 @@
-"""One column: what it is to a model, and its cells as numbers or texts."""
+"""One column: what it is to a model, and its cells as numbers."""
 
+import unicodedata
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from widetail.files import savable
+from widetail.tables._cells import Cells
+from widetail.tables._dates import WEEK, YEAR, DateOrder, parse_dates
 from widetail.tables._errors import TableError
 from widetail.tables._numbers import PLAIN, Decimal, NumberFormat, candidates
-from widetail.tables._words import listed, nearest_first, rows_text, shortened
+from widetail.tables._words import rows_text, shortened
 
-Kind = Literal["number", "category"]
-
-# Cells that stand for no value; all other text is taken at its word.
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+Kind = Literal["number", "category", "date"]
+PERIODS = {"time of year": YEAR, "day of week": WEEK, "time of day": 1.0}
 
 
+class Group(NamedTuple):
+    """Features that share one relevance: all that there is to know of one side of a column.
+
+    Attributes:
+        name: of the column, or of what it says of a date.
+        features: names of the features.
+        norm: what the squares of the features of a row add up to, in every row; None for a number.
+    """
+
+    name: str
+    features: list[str]
+    norm: float | None
+
+
+@savable("tables.Column")
 @dataclass(frozen=True)
 class Column:
     """One column that a model uses.
 
     Attributes:
         name: in the header.
-        kind: a number, or a category that becomes one 0/1 feature per level.
-        levels: the categories.
-        fill: what replaces a missing value: the median, or the most frequent category.
+        kind: a number; a category, which becomes a feature per level; a date, which becomes a number of days and a
+            point on a circle for everything that comes round again.
+        levels: the categories that are told apart, as they are mostly written.
         format: how numbers are written where they are texts.
+        order: how dates are written where they are texts.
+        rounds: what comes round again: "time of year", "day of week", "time of day".
     """
 
     name: str
     kind: Kind
     levels: tuple[str, ...] = ()
-    fill: float | str | None = None
     format: NumberFormat = PLAIN
+    order: DateOrder = "ymd"
+    rounds: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if len(set(map(level_key, self.levels))) < len(self.levels) or not set(self.rounds) <= set(PERIODS):
+            raise ValueError(f"levels must differ in more than capitals, and rounds be known; got {self}.")
 
     @property
-    def features(self) -> list[str]:
-        """Names of the numbers that this column becomes."""
-        return [self.name] if self.kind == "number" else [f"{self.name}={level}" for level in self.levels]
+    def groups(self) -> list[Group]:
+        """Its features, in groups that share a relevance."""
+        if self.kind == "category":
+            # as far apart, on average, as two values of a standardised number: 2 between two rows
+            norm = len(self.levels) / max(len(self.levels) - 1, 1)
+            return [Group(self.name, [f"{self.name}={level}" for level in self.levels], norm)]
+        number = [] if self.kind == "date" and self.order == "time" else [Group(self.name, [self.name], None)]
+        return number + [
+            Group(f"{self.name}: {part}", [f"{self.name}: {part}, {way}" for way in ("sine", "cosine")], 1.0)
+            for part in self.rounds
+        ]
 
     def with_decimal(self, decimal: Decimal) -> "Column":
         """The same column of another table, whose numbers are written with this mark."""
@@ -47,79 +78,97 @@ class Column:
         swapped = {",": ".", ".": ","}.get(between, between)
         return replace(self, format=NumberFormat(decimal, swapped, self.format.unit))
 
+    def read(self, cells: Cells, first_row: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Its features, and where a cell is a level of its own.
 
-def clean(cells: pl.Series) -> pl.Series:
-    """Numbers as float64, everything else as text without spaces around it; null for what is missing.
+        Returns:
+            Features (n, d), NaN where the cell is missing, 0 where it is a level that has no feature; and booleans (n,)
+            that say where that is.
+        """
+        nothing_new = np.zeros(len(cells), bool)
+        if self.kind == "number":
+            return numbers(self, cells, first_row)[:, None], nothing_new
+        if self.kind == "date":
+            return self._read_dates(cells, first_row), nothing_new
+        texts = cells.as_texts()
+        places = {level_key(level): place for place, level in enumerate(self.levels)}
+        of_text = np.array([places.get(level_key(text), -2) for text in texts.texts] + [-1], dtype=np.int64)
+        codes = of_text[texts.values]  # the last one is for missing cells, whose place is -1
+        group = self.groups[0]
+        features = np.zeros((len(codes), len(self.levels)))
+        rows = np.flatnonzero(codes >= 0)
+        features[rows, codes[rows]] = np.sqrt(group.norm or 1.0)
+        features[codes == -1] = np.nan
+        return features, codes == -2
+
+    def _read_dates(self, cells: Cells, first_row: int) -> np.ndarray:
+        days = cells.values
+        if cells.kind == "text":
+            different = parse_dates(cells.texts, self.order)
+            days = np.append(different, np.nan)[cells.values]
+        wrong = np.isnan(days) & ~cells.is_missing
+        if cells.kind == "number" or wrong.any():
+            row = int(np.flatnonzero(~cells.is_missing if cells.kind == "number" else wrong)[0])
+            raise TableError(
+                f"column {self.name!r} must hold dates{_described(self.order)}; row {first_row + row} is "
+                f"{shortened(cells.to_list()[row])}."
+            )
+        columns = [] if self.order == "time" else [days]
+        for part in self.rounds:
+            angle = 2 * np.pi * days / PERIODS[part]
+            columns += [np.sin(angle), np.cos(angle)]
+        return np.stack(columns, axis=1)
+
+
+def _described(order: DateOrder) -> str:
+    ways = {"ymd": "year-month-day", "dmy": "day, month, year", "mdy": "month, day, year", "time": "hours:minutes"}
+    return f" ({ways[order]})"
+
+
+def level_key(text: str) -> str:
+    """What texts of one level have in common: "Good " and "good" are one.
 
     Example:
-        >>> import polars as pl
         >>> from widetail import tables
-        >>> tables.clean(pl.Series(["good ", "NA", ""])).to_list()
-        ['good', None, None]
+        >>> tables.level_key(" Very  Good") == tables.level_key("very good")
+        True
     """
-    if cells.dtype.is_numeric():
-        return cells.cast(pl.Float64).fill_nan(None)
-    text = cells.cast(pl.String).str.strip_chars()
-    return pl.select(pl.when(~text.is_in(MISSING)).then(text)).to_series().alias(cells.name)
+    return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
 
 
-def numbers(column: Column, cells: pl.Series, first_row: int) -> np.ndarray:
+def numbers(column: Column, cells: Cells, first_row: int = 1) -> np.ndarray:
     """A column of numbers, float64 with NaN for missing, or a complaint about the first cell that is none.
 
     Args:
         column: what the column is.
-        cells: a part of it, cleaned.
+        cells: a part of it.
         first_row: number of its first row, for messages.
     """
-    parsed = cells
-    if cells.dtype == pl.String:
-        parsed = column.format.parse(cells)
-        wrong = (parsed.is_null() & cells.is_not_null()).arg_true()
+    values = cells.values
+    if cells.kind != "number":
+        texts = cells.as_texts()
+        parsed = np.append(column.format.parse(texts.texts), np.nan)
+        values = parsed[texts.values]
+        wrong = np.flatnonzero(np.isnan(values) & ~cells.is_missing)
         if len(wrong):
             place = int(wrong[0])
+            cell = texts.texts[texts.values[place]]
             how = "" if column.format == PLAIN else f", with {column.format.describe()} as in the table that was fitted"
-            is_other_format = bool(candidates(cells.slice(place, 1))[0])
+            other = "," if column.format.decimal == "." else "."
             raise TableError(
-                f"column {column.name!r} must hold numbers{how}; row {first_row + place} is {shortened(cells[place])}.",
-                *([("decimal", "," if column.format.decimal == "." else ".")] if is_other_format else []),
+                f"column {column.name!r} must hold numbers{how}; row {first_row + place} is {shortened(cell)}.",
+                *([("decimal", other)] if candidates([cell])[0] else []),
             )
-    values = parsed.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise TableError(
             f"column {column.name!r} is infinite in {rows_text(infinite + first_row)}; replace those values."
         )
-    return np.array(values, dtype=np.float64)
+    return np.asarray(values, dtype=np.float64)
 
 
-def texts(cells: pl.Series) -> pl.Series:
-    """A column as text, null for missing; whole numbers without a point."""
-    if not cells.dtype.is_numeric():
-        return cells.cast(pl.String)
-    return pl.Series(cells.name, [None if value is None else _label(value) for value in clean(cells)], dtype=pl.String)
-
-
-def one_hot(column: Column, cells: pl.Series, first_row: int, *, impute: bool) -> np.ndarray:
-    """A 0/1 feature per level, NaN where the cell is missing or, with `impute`, unknown."""
-    labels = texts(cells).to_list()
-    places = {level: number for number, level in enumerate(column.levels)}
-    codes = np.array([-1 if label is None else places.get(label, -2) for label in labels], dtype=np.int64)
-    unknown = np.flatnonzero(codes == -2)
-    if len(unknown) and not impute:
-        cell = str(labels[unknown[0]])
-        same = unknown[[labels[place] == cell for place in unknown]]
-        raise TableError(
-            f"column {column.name!r} is {shortened(cell)} in {rows_text(same + first_row)}, which the model has not "
-            f"seen; it knows {listed(map(shortened, nearest_first(cell, column.levels)))}. Correct it, or have the "
-            f"most frequent one taken.",
-            ("impute", None),
-        )
-    part = np.zeros((len(codes), len(column.levels)))
-    known = np.flatnonzero(codes >= 0)
-    part[known, codes[known]] = 1.0
-    part[codes < 0] = np.nan
-    return part
-
-
-def _label(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+def as_json(column: Column) -> dict[str, Any]:
+    """What people want to know of a column, as JSON types."""
+    written = {"decimal": column.format.decimal, "thousands": column.format.thousands, "unit": column.format.unit}
+    facts: dict[str, Any] = {"name": column.name, "kind": column.kind, "levels": list(column.levels), "format": written}
+    return facts | ({"dates": column.order, "rounds": list(column.rounds)} if column.kind == "date" else {})

@@ -1,92 +1,136 @@
-"""What the columns of a table are, found out from all of its cells."""
+"""What the columns of a table are, found out from all of their cells."""
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
-import polars as pl
+import numpy as np
 
-from widetail.tables._columns import Column, clean, texts
+from widetail.tables._cells import Cells, cells_of, present_texts
+from widetail.tables._columns import Column, level_key
+from widetail.tables._dates import DateOrder, orders_of, parse_dates, rounds_of
 from widetail.tables._errors import TableError
 from widetail.tables._numbers import PLAIN, Decimal, NumberFormat, candidates
 from widetail.tables._words import listed, shortened
 
-DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
 # a number and something behind it, such as "12 kg"
-MEASURE = r"^[^\w]*[0-9]+(?:[.,' ][0-9]+)*\s?[^0-9]{0,10}$"
+MEASURE = re.compile(r"[^\w]*[0-9]+(?:[.,' ][0-9]+)*\s?[^0-9]{0,10}\Z")
+# Up to so many categories all of them are told apart; of more those that occur twice or more often.
+FEW_LEVELS = 20
+
+
+class Detected(NamedTuple):
+    """What the columns of a table are.
+
+    Attributes:
+        columns: those that can be used.
+        left_out: the others by name, and why.
+        remarks: on what is not obvious.
+    """
+
+    columns: list[Column]
+    left_out: dict[str, str]
+    remarks: list[str]
 
 
 def detect_columns(
-    frame: pl.DataFrame,
+    columns: Mapping[str, Any],
     *,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
-    most_levels: int = 100,
+    max_levels: int = 100,
     decimal: Decimal | None = None,
     usual_decimal: Decimal | None = None,
-) -> tuple[list[Column], list[str]]:
-    """Every column as a `Column`, and remarks on what is not obvious.
+) -> Detected:
+    """Every column as a `Column`, or why it is left out.
 
-    Texts become numbers where all of a column are, in one of the ways in which people write numbers. What could be
-    two numbers ("1,234") is read as the other columns of the table are written, then as is usual; if neither says
-    anything it is an error.
+    Texts become numbers where all of a column are, in one of the ways in which people write numbers, and dates where
+    all are. What could be two numbers ("1,234") is read as the other columns of the table are written, then as is
+    usual; if neither says anything it is an error.
 
     Args:
-        frame: text or numbers, all rows.
+        columns: by name, as `columns_of` gives them; all rows.
         categorical: columns that are categories even if they look like numbers.
-        numeric: columns that must be numbers.
-        most_levels: most categories that a column may have.
+        numeric: columns that must be numbers, and stay even if they are constant.
+        max_levels: most categories of a column that are told apart; the rarer ones are treated as new ones are.
         decimal: the decimal mark of all numbers that are texts; None finds out.
         usual_decimal: the mark that is usual for this kind of file.
 
     Example:
-        >>> import polars as pl
         >>> from widetail import tables
-        >>> columns, remarks = tables.detect_columns(pl.DataFrame({"a": ["0,31", "1,2"], "q": ["good", "bad"]}))
-        >>> [column.kind for column in columns]
-        ['number', 'category']
-        >>> remarks
+        >>> found = tables.detect_columns({"a": ["0,31", "1,2"], "q": ["good", "bad"], "c": [7, 7]})
+        >>> [column.kind for column in found.columns], found.left_out
+        (['number', 'category'], {'c': 'it is the same in all rows'})
+        >>> found.remarks
         ["'a': numbers with decimal commas, '0,31' is 0.31"]
     """
-    found = {name: _Found(clean(frame[name]), name in categorical) for name in frame.columns}
+    cells = {name: cells_of(name, column) for name, column in columns.items()}
+    found = {name: _Found(one, name in categorical or one.is_category) for name, one in cells.items()}
     other_columns = _mark_of_the_others(found.values())
-    columns, remarks, by_format = [], [], defaultdict(list)
+    kept: list[Column] = []
+    left_out: dict[str, str] = {}
+    remarks: list[str] = []
+    by_format: dict[NumberFormat, list[str]] = {}
     for name, one in found.items():
-        if not len(one.present):
-            raise TableError(f"column {name!r} has no values.", ("drop", name))
+        if np.all(one.cells.is_missing):
+            left_out[name] = "all of its cells are missing"
+            continue
         if one.fitting:
             form = _chosen(name, one, decimal, other_columns, usual_decimal, remarks)
-            columns.append(Column(name, "number", format=form))
+            column = Column(name, "number", format=form)
             if one.fitting[0] != PLAIN or form.thousands:
-                by_format[form].append(name)
+                by_format.setdefault(form, []).append(name)
         elif one.is_number:
-            columns.append(Column(name, "number", format=NumberFormat(decimal or other_columns or ".")))
+            column = Column(name, "number", format=NumberFormat(decimal or other_columns or "."))
         elif name in numeric:
-            row, cell = _first_odd(one)
+            row, cell = one.first(~one.reads)
             raise TableError(f"column {name!r} must hold numbers; row {row} is {shortened(cell)}.")
+        elif one.orders:
+            column = _date_column(name, one, remarks)
         else:
-            columns.append(_category(name, one, most_levels, is_named=name in categorical))
-            remarks += _remarks_on_texts(name, frame[name], columns[-1])
+            column = _category(name, one, max_levels, remarks, is_named=name in categorical)
+        reason = None if name in numeric else _reason_against(column, one)
+        if reason is None:
+            kept.append(column)
+        else:
+            left_out[name] = reason
     for form, names in by_format.items():
-        cell, value = _example(found[names[0]].present, form)
+        cell, value = _example(found[names[0]].texts, form)
         remarks.append(f"{listed(map(repr, names))}: numbers with {form.describe()}, {cell!r} is {value:g}")
-    return columns, remarks
+    return Detected(kept, left_out, remarks)
 
 
 class _Found:
-    """What the cells of one column are."""
+    """What the cells of one column may be."""
 
-    def __init__(self, cells: pl.Series, is_category: bool):
-        self.cells = cells
-        self.present = cells.drop_nulls()
-        self.is_number = cells.dtype.is_numeric() and not is_category
+    def __init__(self, cells: Cells, is_category: bool):
+        self.cells = cells.as_texts() if is_category else cells
+        self.texts = list(self.cells.texts)
+        self.is_number = self.cells.kind == "number"
         self.fitting: list[NumberFormat] = []
-        self.reads = pl.Series([], dtype=pl.Boolean)
-        if cells.dtype == pl.String and len(self.present) and not is_category:
-            self.fitting, self.reads = candidates(self.present)
+        self.orders: list[DateOrder] = ["ymd"] if self.cells.kind == "date" else []
+        self.reads = self.looks_like_date = np.zeros(len(self.texts), bool)
+        if self.texts and not is_category:
+            self.fitting, self.reads = candidates(self.texts)
+            if not self.fitting:
+                self.orders, self.looks_like_date = orders_of(self.texts)
+
+    def share(self, of_texts: np.ndarray) -> float:
+        """The share of the cells, without missing ones, whose text is among these."""
+        places = self.cells.values[self.cells.values >= 0]
+        return float(np.mean(of_texts[places]))
+
+    def first(self, of_texts: np.ndarray) -> tuple[int, str]:
+        """Row and text of the first cell whose text is among these."""
+        if self.cells.kind != "text":
+            row = int(np.flatnonzero(~self.cells.is_missing)[0])
+            return row + 1, str(self.cells.to_list()[row])
+        place = int(np.flatnonzero(of_texts)[0])
+        return int(np.flatnonzero(self.cells.values == place)[0]) + 1, self.texts[place]
 
 
-def _mark_of_the_others(columns: Iterable["_Found"]) -> Decimal | None:
+def _mark_of_the_others(columns: Iterable[_Found]) -> Decimal | None:
     """The decimal mark of all columns that can be read with one mark only, if it is the same in all of them."""
     by_column: list[set[Decimal]] = [{form.decimal for form in one.fitting} for one in columns]
     needed: set[Decimal] = {mark for marks in by_column if len(marks) == 1 for mark in marks}
@@ -104,20 +148,20 @@ def _chosen(
     """One of the formats that fit all cells."""
     first = {form.decimal: form for form in reversed(found.fitting)}  # the simplest with each mark
     if given is not None and given not in first:
-        cell = shortened(found.present[0])
+        cell = shortened(found.texts[0])
         raise TableError(f"column {name!r} holds {cell}, which is no number with {NumberFormat(given).describe()}.")
     if given is not None or len(first) == 1:
         return first[given or next(iter(first))]
-    values = {mark: form.parse(found.present) for mark, form in first.items()}
-    if values["."].equals(values[","]):  # whole numbers: what the others say may matter for new rows
+    values = {mark: form.parse(found.texts) for mark, form in first.items()}
+    if np.array_equal(values["."], values[","]):  # whole numbers: what the others say may matter for new rows
         return first[other_columns or "."]
     is_plain = first["."].thousands == ""
     mark = other_columns or ("." if is_plain else usual)
-    cell, value = _example(found.present, first[mark or "."], than=first["." if mark == "," else ","])
+    cell, value = _example(found.texts, first[mark or "."], than=first["." if mark == "," else ","])
     if mark is None:
         raise TableError(
-            f"column {name!r} holds {cell!r}, which may be {first['.'].parse(pl.Series([cell]))[0]:g} or "
-            f"{first[','].parse(pl.Series([cell]))[0]:g}; say which mark stands before the decimals.",
+            f"column {name!r} holds {cell!r}, which may be {first['.'].parse([cell])[0]:g} or "
+            f"{first[','].parse([cell])[0]:g}; say which mark stands before the decimals.",
             ("decimal", "."),
             ("decimal", ","),
         )
@@ -126,79 +170,86 @@ def _chosen(
     return first[mark]
 
 
-def _example(cells: pl.Series, form: NumberFormat, than: NumberFormat = PLAIN) -> tuple[str, float]:
-    """The first cell that another form reads otherwise, and its value."""
-    values, others = form.parse(cells), than.parse(cells)
-    place = int(values.ne_missing(others).arg_true()[0])
-    return str(cells[place]), float(values[place])
+def _example(texts: list[str], form: NumberFormat, than: NumberFormat = PLAIN) -> tuple[str, float]:
+    """The first text that another form reads otherwise, or the first, and its value."""
+    values, others = form.parse(texts), than.parse(texts)
+    place = int(np.argmax((values != others) & ~(np.isnan(values) & np.isnan(others))))
+    return texts[place], float(values[place])
 
 
-def _category(name: str, found: _Found, most_levels: int, *, is_named: bool) -> Column:
+def _date_column(name: str, found: _Found, remarks: list[str]) -> Column:
+    order, days = found.orders[0], found.cells.values
+    if found.cells.kind == "text":
+        days = parse_dates(found.texts, order)
+        if {"dmy", "mdy"} <= set(found.orders):
+            order = "mdy" if "/" in found.texts[0] else "dmy"
+            first = "the month" if order == "mdy" else "the day"
+            remarks.append(f"{name!r}: {found.texts[0]!r} is read as a date with {first} first")
+            days = parse_dates(found.texts, order)
+    rounds = rounds_of(days[~np.isnan(days)])
+    if order == "time":
+        rounds = {"time of day": 1.0}
+    return Column(name, "date", order=order, rounds=tuple(rounds))
+
+
+def _category(name: str, found: _Found, max_levels: int, remarks: list[str], *, is_named: bool) -> Column:
     """A column of texts, or a complaint that says what to do about it."""
-    present = texts(found.present)
-    if not is_named:
+    if not is_named and not found.cells.is_category:
         _check_texts(name, found)
-    counts = present.value_counts(sort=True, name="count")
-    if len(counts) > most_levels:
-        few = listed(shortened(level) for level in present.unique(maintain_order=True)[:3])
-        raise TableError(
-            f"column {name!r} has more than {most_levels} different texts, such as {few}.",
-            ("drop", name),
-            ("max_categories", str(len(counts))),
+    spelled: dict[str, Counter[str]] = {}
+    for text in present_texts(found.cells):
+        spelled.setdefault(level_key(text), Counter())[text] += 1
+    counts = {key: sum(ways.values()) for key, ways in spelled.items()}
+    most_frequent = sorted(counts, key=lambda key: (-counts[key], key))
+    if len(counts) > FEW_LEVELS:
+        most_frequent = [key for key in most_frequent if counts[key] > 1][:max_levels]
+        if most_frequent:
+            rest = len(counts) - len(most_frequent)
+            if rest:
+                remarks.append(
+                    f"{name!r}: {len(most_frequent)} of {len(counts)} texts are told apart, the rest is rare"
+                )
+    levels = sorted(min(spelled[key], key=lambda text: (-spelled[key][text], text)) for key in most_frequent)
+    several = [ways for key, ways in spelled.items() if len(ways) > 1 and key in most_frequent]
+    if several:
+        remarks.append(f"{name!r}: {listed(map(repr, sorted(several[0])))} are taken as one")
+    if levels and not (is_named or found.cells.is_category) and looks_measured(found.cells):
+        remarks.append(
+            f"{name!r}: texts such as {shortened(levels[0])} hold numbers but are read as names; leave their units out"
         )
-    levels = sorted(counts[counts.columns[0]].to_list())
-    most = counts.filter(pl.col("count") == pl.col("count").max())[counts.columns[0]]
-    first = present.filter(present.is_in(most.to_list()))[0]  # of equally frequent ones the first in the table
-    return Column(name, "category", tuple(levels), first)
+    return Column(name, "category", tuple(levels))
 
 
 def _check_texts(name: str, found: _Found) -> None:
-    """Refuse dates, and texts among numbers."""
-    if not len(found.reads):
-        return
-    row, cell = _first_odd(found)
-    if all(DATE.fullmatch(text) for text in found.present.filter(~found.reads).head(5)):
-        raise TableError(
-            f"column {name!r} holds dates or times ({cell!r} in row {row}), of which a model makes nothing; add what "
-            f"matters as numbers (days since a start, month, hour).",
-            ("drop", name),
-        )
-    if 2 * found.reads.sum() > len(found.present):
-        raise TableError(
-            f"column {name!r} holds {shortened(cell)} in row {row}, where most cells are numbers; correct it, or say "
-            f"that they are names.",
-            ("categorical", name),
-        )
-
-
-def _first_odd(found: _Found) -> tuple[int, str]:
-    """Row and text of the first cell that is not a number in the form that reads most cells."""
-    place = int((~found.reads).arg_true()[0])
-    return int(found.cells.is_not_null().arg_true()[place]) + 1, str(found.present[place])
-
-
-def looks_measured(cells: pl.Series) -> bool:
-    """Whether most texts are a number with something behind it, which a model would not see."""
-    return cells.dtype == pl.String and 2 * cells.str.contains(MEASURE).sum() > len(cells)
-
-
-def _remarks_on_texts(name: str, raw: pl.Series, column: Column) -> list[str]:
-    remarks = []
-    if raw.dtype == pl.String:
-        padded = raw.filter((raw != raw.str.strip_chars()) & raw.str.strip_chars().is_in(column.levels))
-        if len(padded):
-            remarks.append(f"{name!r}: spaces around texts are left out, as in {shortened(padded[0])}")
-    by_letters = defaultdict(list)
-    for level in column.levels:
-        by_letters[level.casefold()].append(level)
-    for levels in by_letters.values():
-        if len(levels) > 1:
-            remarks.append(
-                f"{name!r}: {listed(map(repr, levels))} differ in capitals only, and stay different categories"
+    """Refuse texts among numbers or dates."""
+    for mask, what in ((found.reads, "numbers"), (found.looks_like_date, "dates")):
+        if len(mask) and 2 * found.share(mask) > 1:
+            is_odd = ~mask
+            if not is_odd.any():  # all look like dates, and some day is none
+                order = max(("ymd", "mdy", "dmy", "time"), key=lambda o: np.sum(~np.isnan(parse_dates(found.texts, o))))
+                is_odd = np.isnan(parse_dates(found.texts, order))
+            row, cell = found.first(is_odd)
+            raise TableError(
+                f"column {name!r} holds {shortened(cell)} in row {row}, where most cells are {what}; correct it, or "
+                f"say that they are names.",
+                ("categorical", name),
             )
-    if looks_measured(pl.Series(column.levels, dtype=pl.String)):
-        remarks.append(
-            f"{name!r}: texts such as {shortened(column.levels[0])} hold numbers but are read as names; "
-            f"leave their units out"
-        )
-    return remarks
+
+
+def _reason_against(column: Column, found: _Found) -> str | None:
+    """Why nothing can be learned from a column, if so."""
+    if column.kind == "category":
+        if not column.levels:
+            return "every text is different"
+        only_one = len({level_key(text) for text in found.cells.texts}) == 1
+        return "it is the same in all rows" if only_one else None
+    if found.cells.kind == "text":
+        parsed = column.format.parse(found.texts) if column.kind == "number" else parse_dates(found.texts, column.order)
+    else:
+        parsed = found.cells.values[~found.cells.is_missing]
+    return "it is the same in all rows" if len(np.unique(parsed)) == 1 else None
+
+
+def looks_measured(cells: Cells) -> bool:
+    """Whether most texts are a number with something behind it, which a model would not see."""
+    return cells.kind == "text" and 2 * sum(bool(MEASURE.match(text)) for text in cells.texts) > len(cells.texts)

@@ -14,3 +14,7 @@ class TableError(ValueError):
         self.remedies = remedies
         tried = " or ".join(name if value is None else f"{name}={value!r}" for name, value in remedies)
         super().__init__(f"{problem} Try {tried}." if tried else problem)
+
+
+class CellTypeError(TableError, TypeError):
+    """A cell that is neither a number nor a date nor a text."""

@@ -1,18 +1,24 @@
 """Numbers as people write them: decimal commas, separated thousands, percent and currency signs."""
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import polars as pl
+import numpy as np
+
+from widetail.files import savable
 
 Decimal = Literal[".", ","]
 
 CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|CZK"
-UNIT = rf"(\p{{Sc}}|%|‰|{CODES})"
-PREFIX, SUFFIX = rf"^([+-]?) ?{UNIT} ?", rf" ?{UNIT}$"
+UNIT = rf"([$¢-¥฿\u20a0-\u20c0]|%|‰|{CODES})"
+PREFIX, SUFFIX = re.compile(rf"^([+-]?) ?{UNIT} ?"), re.compile(rf" ?{UNIT}$")
+QUOTED = re.compile(r"""^(?:'(.*)'|"(.*)")$""", re.DOTALL)
 
 
+@savable("tables.NumberFormat")
 @dataclass(frozen=True)
 class NumberFormat:
     """How the numbers of a column are written.
@@ -25,33 +31,34 @@ class NumberFormat:
             as 12.
 
     Example:
-        >>> import polars as pl
         >>> from widetail import tables
-        >>> tables.NumberFormat(",", ".").parse(pl.Series(["1.234,5", "0,25", "1.5"])).to_list()
-        [1234.5, 0.25, None]
+        >>> tables.NumberFormat(",", ".").parse(["1.234,5", "0,25", "1.5"]).tolist()
+        [1234.5, 0.25, nan]
     """
 
     decimal: Decimal = "."
     thousands: str = ""
     unit: str = ""
 
-    def parse(self, cells: pl.Series) -> pl.Series:
-        """Texts as float64, with null for those that are not such numbers."""
-        bare, unit = split_units(cells)
-        return self.parse_bare(bare, unit)
+    def parse(self, texts: Sequence[str]) -> np.ndarray:
+        """Texts as float64, with NaN for those that are not such numbers."""
+        return self.parse_bare([split_unit(text) for text in texts])
 
-    def parse_bare(self, bare: pl.Series, unit: pl.Series) -> pl.Series:
-        """The same of what `split_units` has made of the cells."""
-        is_number = bare.str.contains(self._pattern()) & (unit == self.unit)
-        plain = bare.str.replace_all(self.thousands, "", literal=True) if self.thousands else bare
-        plain = plain.str.replace(self.decimal, ".", literal=True)
-        return pl.select(pl.when(is_number).then(plain).cast(pl.Float64, strict=False)).to_series()
+    def parse_bare(self, parts: Sequence[tuple[str, str]]) -> np.ndarray:
+        """The same of what `split_unit` has made of the texts."""
+        matches = re.compile(self._pattern()).match
+        values = np.full(len(parts), np.nan)
+        for place, (bare, unit) in enumerate(parts):
+            if unit == self.unit and matches(bare):
+                plain = bare.replace(self.thousands, "") if self.thousands else bare
+                values[place] = float(plain.replace(self.decimal, "."))
+        return values
 
     def _pattern(self) -> str:
         mark, between = re.escape(self.decimal), re.escape(self.thousands)
         whole = rf"(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{between}[0-9]{{3}})+)" if self.thousands else "[0-9]+"
         digits = rf"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?"
-        return rf"^[+-]?(?:{digits}|(?i:inf|infinity))$"
+        return rf"^[+-]?(?:{digits}|(?i:infinity|inf))\Z"
 
     def describe(self) -> str:
         """In words, for people."""
@@ -78,33 +85,31 @@ MARKS: tuple[tuple[Decimal, str], ...] = (
 )
 
 
-def split_units(cells: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Numbers and their units ("" for none); quotes around them, and typographic spaces and signs, made plain."""
-    plain = (
-        cells.str.replace_all(r"\s", " ")
-        .str.strip_chars()
-        .str.replace(r"^(?:'(.*)'|\"(.*)\")$", "$1$2")
-        .str.replace_all("\N{RIGHT SINGLE QUOTATION MARK}", "'", literal=True)
-        .str.replace_all("\N{MINUS SIGN}", "-", literal=True)
-    )
-    before, behind = plain.str.extract(PREFIX, 2), plain.str.extract(SUFFIX, 1)
-    text = pl.DataFrame({"plain": plain, "before": before, "behind": behind})
-    bare = text.select(
-        pl.when(pl.col("before").is_not_null())
-        .then(pl.col("plain").str.replace(PREFIX, "${1}"))
-        .otherwise(pl.col("plain").str.replace(SUFFIX, ""))
-    ).to_series()
-    return bare, text.select(pl.coalesce("before", "behind").fill_null("")).to_series()
+def split_unit(text: str) -> tuple[str, str]:
+    """A number and its unit ("" for none); quotes around it, and typographic spaces and signs, made plain."""
+    plain = re.sub(r"\s", " ", text).strip()
+    plain = QUOTED.sub(lambda found: found[1] if found[1] is not None else found[2], plain)
+    plain = plain.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("\N{MINUS SIGN}", "-")
+    before = PREFIX.match(plain)
+    if before:
+        return before[1] + plain[before.end() :], before[2]
+    behind = SUFFIX.search(plain)
+    return (plain[: behind.start()], behind[1]) if behind else (plain, "")
 
 
-def candidates(cells: pl.Series) -> tuple[list[NumberFormat], pl.Series]:
-    """Formats in which every text is a number, the simplest first; and which texts the best of all formats reads."""
-    bare, unit = split_units(cells)
-    common = str(unit.mode().sort()[0])
-    fitting, best = [], pl.repeat(False, len(cells), eager=True)
+def candidates(texts: Sequence[str]) -> tuple[list[NumberFormat], np.ndarray]:
+    """Formats in which every text is a number, the simplest first; and which texts the best of all formats reads.
+
+    Args:
+        texts: one or more.
+    """
+    parts = [split_unit(text) for text in texts]
+    counts = Counter(unit for _, unit in parts)
+    common = min(counts, key=lambda unit: (-counts[unit], unit))
+    fitting, best = [], np.zeros(len(texts), bool)
     for decimal, thousands in MARKS:
         one = NumberFormat(decimal, thousands, common)
-        is_read = one.parse_bare(bare, unit).is_not_null()
+        is_read = ~np.isnan(one.parse_bare(parts))
         if is_read.all():
             fitting.append(one)
         if is_read.sum() > best.sum():
