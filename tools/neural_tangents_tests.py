@@ -107,15 +107,15 @@ class Recorder(unittest.TestResult):
 
     def startTest(self, test):  # noqa: N802
         self.began, self.note = time.process_time(), None
-        signal.signal(signal.SIGALRM, self._stop)
-        signal.alarm(self.limit)
+        signal.signal(signal.SIGPROF, self._stop)
+        signal.setitimer(signal.ITIMER_PROF, self.limit)
         super().startTest(test)
 
     def _stop(self, *_):
         raise TooLongError(f"longer than {self.limit} s")
 
     def _record(self, test, outcome, reason=""):
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         name = test.id().removeprefix("tests.")
         self.rows.append({"test": name, "outcome": outcome, "reason": reason,
                           "seconds": round(time.process_time() - self.began, 1)})  # fmt: skip
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1, help="parametrisations of each test function")
     parser.add_argument("--only", default="", help="files whose name has this in it, separated by commas")
     parser.add_argument("--match", default="", help="test functions whose name has this in it")
-    parser.add_argument("--limit", type=int, default=60, help="seconds that one test may take")
+    parser.add_argument("--limit", type=int, default=60, help="seconds of processor time that one test may take")
     parser.add_argument("--report", type=Path, help="where to save the outcomes as JSON")
     chosen = parser.parse_args()
     os.environ["NT_NUM_GENERATED_CASES"] = str(chosen.cases)

@@ -39,7 +39,8 @@ def test_a_matrix_and_its_transpose():
 def test_logits_scaled_by_the_root_of_the_width():
     with pytest.raises(wt.WidenError, match=r"power 0.5.*1/sqrt\(n\)") as raised:
         wt.widen(lambda width, key: TransformerBlock(width, key, power=0.5), (2, 3))
-    assert "equinox_models.py" in str(raised.value)
+    # the line where the logits go through a softmax, not the readout, which is the first to need them
+    assert "softmax(logits" in raised.value.place.text
 
 
 @pytest.mark.parametrize(
@@ -56,9 +57,26 @@ def test_logits_scaled_by_the_root_of_the_width():
             "from_init|power -0.5|variance 1/fan-in",
         ),
         (lambda p, x: jnp.tanh(x @ p["u"]).mean(-1, keepdims=True), "does not vary from network to network"),
+        (lambda p, x: jnp.tanh(x @ p["u"] * p["u"].shape[1]) @ p["v"], "width to the power 1"),
+        (
+            lambda p, x: jnp.tanh((x @ p["u"]) * jnp.sum(jnp.tanh(x @ p["u"]) ** 2, -1, keepdims=True)) @ p["v"],
+            "width to the power 1",
+        ),
+        (
+            lambda p, x: (jnp.tanh(x @ p["u"]) + jax.random.normal(jax.random.key(0), p["v"].shape[:1])) @ p["v"],
+            "drawn in the model",
+        ),
+        (lambda p, x: (jnp.tanh(x @ p["u"]) @ p["v"], x), "must return one array; it returns tuple"),
+        (
+            lambda p, x: jax.lax.while_loop(lambda h: jnp.mean(h) > 1, lambda h: h / 2, x @ p["u"]) @ p["v"],
+            "length depends on the data",
+        ),
     ],
-    ids=["softmax", "max", "sort", "reversed", "slice", "output", "scaled twice", "average"],
-)
+    ids=[
+        "softmax", "max", "sort", "reversed", "slice", "output", "scaled twice", "average", "times the width",
+        "a sum over the width", "noise", "two results", "a loop of unknown length",
+    ],
+)  # fmt: skip
 def test_has_no_limit(apply, match):
     refused(apply, match, u=(3, "n"), v=("n", 1))
 
@@ -68,6 +86,10 @@ def test_bad_arguments():
         wt.widen(3, (3,))
     with pytest.raises(ValueError, match=r"fits no parameter.*'u'"):
         wt.widen(plain_models.tied, (3,), variances={"nothing": 1.0})
+    with pytest.raises(ValueError, match=r"constants\['w'\]: it is wide"):
+        wt.widen(plain_models.tied, (3,), constants={"w": 1.0})
+    with pytest.raises(ValueError, match="same proportions"):
+        wt.widen(plain_models.two_layers, (3,), widths=((24, 24), (48, 50)))
     wide = wt.widen(plain_models.two_layers, (3,))
     with pytest.raises(ValueError, match=r"x1 must have rows of shape \(3,\)"):
         wide.kernel(np.ones((2, 4)))

@@ -2,14 +2,16 @@
 
 import warnings
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import widetail as wt
 from tests.widening.cases import CASES, inputs, widened
 from tests.widening.models import equinox_models, plain_models
-from widetail import nn, programs
+from widetail import nn, programs, widening
 
 QUICK = ("equinox mlp", "gated", "skip concatenation")
 
@@ -78,6 +80,85 @@ def test_explain_names_parameters_and_lines():
     assert "plain_models.py" in text
     assert "readout: v, variance 1" in text
     assert "nn.Relu()" in widened("equinox mlp").explain()
+
+
+def test_a_model_that_divides_by_the_root_of_its_fan_in_itself():
+    def init(width, key):
+        keys = jax.random.split(key, 3)
+        shapes = {"u": (3, width), "w": (width, width), "v": (width, 1)}
+        return {name: jax.random.normal(k, shapes[name]) for name, k in zip(shapes, keys, strict=True)}
+
+    def apply(p, x):
+        n = p["w"].shape[0]
+        return jnp.tanh(jnp.tanh(x @ p["u"] / 3**0.5) @ p["w"] * (1.5 / n**0.5)) @ p["v"] / n**0.5
+
+    wide = wt.widen((init, apply), (3,), variances="from_init")
+    assert "layers" in wide.info.engine
+    variances = wide.info.variances
+    net = nn.Sequential(
+        nn.Dense(weight_var=variances["u"] / 3), nn.Tanh(), nn.Dense(weight_var=1.5**2 * variances["w"]), nn.Tanh()
+    )  # "u" has no wide axis to be summed over, so its law is told times fan-in
+    x = inputs("two layers", 3)
+    np.testing.assert_allclose(wide.kernel(x).ntk, net.kernel(x).ntk, rtol=1e-6)
+    deviations = wide.at_width(64).deviations
+    assert deviations["w"] == pytest.approx(1.0, rel=0.02)
+    assert deviations["v"] == 1.0
+    assert "entries N(0, 1)" in wide.explain()
+
+
+def test_several_widths_grow_together():
+    def make(widths, key):
+        return eqx.nn.Sequential(
+            [
+                eqx.nn.Linear(3, widths[0], key=key),
+                eqx.nn.Lambda(jnp.tanh),
+                eqx.nn.Linear(widths[0], widths[1], key=key),
+                eqx.nn.Lambda(jnp.tanh),
+                eqx.nn.Linear(widths[1], 1, key=key),
+            ]
+        )
+
+    wide = wt.widen(make, (3,), widths=((24, 36), (48, 72), (120, 180)))
+    x = inputs("two layers", 3)
+    same = nn.mlp(2, "tanh", weight_var=1.0, bias_var=0.0)
+    np.testing.assert_allclose(wide.kernel(x).ntk, same.kernel(x).ntk, rtol=1e-6)
+    assert wide.at_width((20, 30)).init(jax.random.key(0))["layers.2.weight"].shape == (30, 20)
+    with pytest.raises(ValueError, match="proportions"):
+        wide.at_width((20, 20))
+
+
+def test_parameters_without_a_wide_axis_are_as_told():
+    def init(width, key):
+        return plain_models.normal(key, u=(3, width), v=(width, 1)) | {"temp": jnp.asarray(2.0), "shift": jnp.ones(3)}
+
+    def apply(p, x):
+        return jnp.tanh((x + p["shift"]) @ p["u"] / p["temp"]) @ p["v"]
+
+    x = inputs("two layers", 3)
+    net = nn.Sequential(nn.Dense(weight_var=0.25), nn.Tanh())
+    np.testing.assert_allclose(wt.widen((init, apply), (3,)).kernel(x).nngp, net.kernel(x + 1.0).nngp, rtol=1e-6)
+    told = wt.widen((init, apply), (3,), constants={"temp": 1.0, "shift": [0.0, 1.0, 2.0]})
+    expected = nn.Sequential(nn.Dense(), nn.Tanh()).kernel(x + np.arange(3.0))
+    np.testing.assert_allclose(told.kernel(x).nngp, expected.nngp, rtol=1e-6)
+    drawn = wt.widen((init, apply), (3,), variances={"shift": 4.0})
+    shift = np.asarray(drawn.at_width(8).constants["shift"])
+    assert 0.5 < np.std(shift) < 4.0
+    np.testing.assert_allclose(drawn.kernel(x).nngp, net.kernel(x + shift).nngp, rtol=1e-6)
+    assert "one draw of N(0, 4)" in drawn.explain()
+
+
+def test_the_first_kernel_says_that_there_is_a_check():
+    wide, x = wt.widen(plain_models.two_layers, (3,)), inputs("two layers", 3)
+    with pytest.warns(widening.UncheckedWarning, match=r"check\(x\)"):
+        wide.kernel(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wide.kernel(x)
+    wide = wt.widen(plain_models.two_layers, (3,))
+    wide.check(x, (16,), draws=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wide.kernel(x)
 
 
 def test_variances_from_init():

@@ -3,6 +3,7 @@
 from widetail.widening._check import Check as Check
 from widetail.widening._check import Comparison as Comparison
 from widetail.widening._finite import FiniteModel as FiniteModel
+from widetail.widening._kernel import UncheckedWarning as UncheckedWarning
 from widetail.widening._kernel import Wide as Wide
 from widetail.widening._kernel import widen as widen
 from widetail.widening._primitives import understood as understood

@@ -1,5 +1,7 @@
 """Expressions become statements of a tensor program."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ class Builder:
         self._kept: dict[int, tuple[Any, Any]] = {}  # keeps the expression alive, for its id
         self._constants: dict[float, Base] = {}
         self._written: dict[tuple[Any, ...], int] = {}
+        self.made: dict[int, st.Place] = {}  # where expressions that something keeps alive were made
 
     def add(self, statement: st.Statement, name: str | None = None) -> int:
         """Write a statement down, or find the same one."""
@@ -39,7 +42,8 @@ class Builder:
         if isinstance(vec, Base):
             return vec
         if id(vec) not in self._kept:
-            self._kept[id(vec)] = (vec, self._write(vec))
+            with self._at(vec):
+                self._kept[id(vec)] = (vec, self._write(vec))
         return self._kept[id(vec)][1]
 
     def scalar(self, sca: Sca) -> ScaBase:
@@ -50,9 +54,17 @@ class Builder:
             instructions = Instructions(self)
             instructions.of(sca)
             fused = instructions.function()
-            index = self.add(st.ScalarFunction(fused, tuple(s.index for s in instructions.scalars)))
+            with self._at(sca):
+                index = self.add(st.ScalarFunction(fused, tuple(s.index for s in instructions.scalars)))
             self._kept[id(sca)] = (sca, ScaBase(index))
         return self._kept[id(sca)][1]
+
+    @contextlib.contextmanager
+    def _at(self, expression: Any) -> Iterator[None]:
+        """Statements stand where their expression was made, not where it is used first."""
+        outer, self.place = self.place, self.made.get(id(expression), self.place)
+        yield
+        self.place = outer
 
     def average(self, vec: Vec) -> Any:
         """The mean over the width, as a scalar or a number."""

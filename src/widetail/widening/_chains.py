@@ -464,20 +464,24 @@ class ChainWalk(ProgramWalk):
     def _weights(self, table: Par, chain: Chain) -> tuple[float, Chain]:
         """The variance of a layer's weights, and what it is applied to."""
         chain, factor = self._settled_up_to_factor(chain)
-        leaf = self.leaves[table.leaf]
         self._once(table.leaf)
         self._set_role(table.leaf, self._summed_axes(table), "input" if not chain.path else "matrix")
-        var = 1.0 if leaf.var is None else leaf.var
+        var = self.variance(table) * (factor * table.factor) ** 2
         if not var:
-            raise self.refuse(f"{leaf.path!r} has variance zero")
-        return float(var * (factor * table.factor) ** 2), chain
+            raise self.refuse(f"{self.leaves[table.leaf].path!r} has variance zero")
+        # layers are compared across widths, and a factor such as 1/sqrt(n) is rounded
+        return float(f"{var:.12g}"), chain
 
     def _layered(self, chain: Chain, layer: Any, shape: Any, axes: tuple[Any, ...], leaf: int) -> Chain:
         node = Node(next(self._serial), layer)
         return Chain((*chain.path, node), shape, axes, self.entry_of_layer)
 
     def _read_out(self, table: Par, chain: Chain, shape: Any, axes: tuple[Any, ...]) -> Chain:
-        if not chain.path or any(isinstance(axis, int) for axis in axes) or abs(table.factor) != 1:
+        if (
+            not chain.path
+            or any(isinstance(axis, int) for axis in axes)
+            or abs(abs(self.readout_factor(table)) - 1) > 1e-12
+        ):
             raise self.refuse("a readout of something else than one vector of features")
         chain = self.settled(chain)
         self._once(table.leaf)

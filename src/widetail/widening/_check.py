@@ -7,6 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.widening._laws import scale_of
+from widetail.widening._models import Width
+
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
@@ -21,7 +24,7 @@ class Comparison:
         distance: relative distance from the limit in the Frobenius norm.
     """
 
-    width: int
+    width: Width
     draws: int
     nngp: np.ndarray
     error: np.ndarray
@@ -48,7 +51,7 @@ class Check:
         if last.deviation < 5:
             return True
         first = self.comparisons[0]
-        shrunk = last.distance < first.distance * (first.width / last.width) ** 0.5 * 1.1
+        shrunk = last.distance < first.distance * (scale_of(first.width) / scale_of(last.width)) ** 0.5 * 1.1
         return shrunk and last.distance < 0.1
 
     def __str__(self) -> str:
@@ -60,7 +63,7 @@ class Check:
         return "\n".join([*lines, "agrees with the limit" if self.agrees else "DOES NOT agree with the limit"])
 
 
-def check(wide: Any, x: Any, widths: tuple[int, ...], draws: int, key: Any) -> Check:
+def check(wide: Any, x: Any, widths: tuple[Width, ...], draws: int, key: Any) -> Check:
     """Draw models at each width and compare second moments of their outputs."""
     limit = np.asarray(wide.kernel(x, get="nngp").nngp)
     found = []

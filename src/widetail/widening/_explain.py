@@ -46,11 +46,12 @@ def _law(info: Any, number: int, leaf: Any) -> str:
         return "not used"
     axes = info.fan_ins.get(number, ())
     if role == "readout":
-        return "readout, entries N(0, 1 / fan-in)"
+        return f"readout, entries N(0, 1{'' if leaf.by_entry else ' / fan-in'})"
     var = info.variances[leaf.path]
     if role in ("bias", "table"):
         return f"{role}, entries N(0, {var:g})" if var else f"{role}: zero"
-    return f"{'input matrix' if role == 'input' else 'matrix'}, entries N(0, {var:g}{' / fan-in' if axes else ''})"
+    over = " / fan-in" if axes and not leaf.by_entry else ""
+    return f"{'input matrix' if role == 'input' else 'matrix'}, entries N(0, {var:g}{over})"
 
 
 def _lines(graph: st.Graph) -> list[str]:

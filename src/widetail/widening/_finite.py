@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.widening._models import Built
+from widetail.widening._models import Built, Width
 
 
 class FiniteModel(eqx.Module):
@@ -22,7 +22,7 @@ class FiniteModel(eqx.Module):
         deviations: by path, the standard deviation of the entries; parameters that are constants are not in it.
     """
 
-    width: int = eqx.field(static=True)
+    width: Width = eqx.field(static=True)
     deviations: dict[str, float] = eqx.field(static=True)
     built: Built = eqx.field(static=True)
     constants: dict[str, Any] = eqx.field(static=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -17,15 +18,19 @@ from widetail.numerics import is_traced
 from widetail.widening import _check, _explain
 from widetail.widening._chains import Chained, read_chain
 from widetail.widening._finite import FiniteModel, fan_in
-from widetail.widening._laws import Leaf, Variances, check_patterns, measured, read_laws
+from widetail.widening._laws import Leaf, Variances, check_patterns, measured, read_laws, scale_of
 from widetail.widening._limit import Reading, compare, read_program
-from widetail.widening._models import Make, reader, traced
+from widetail.widening._models import Make, Width, reader, traced
 from widetail.widening._source import WidenError
 
 # Widths at which models are read: with common divisors, for heads and groups.
 WIDTHS = (24, 48, 120)
-# Widths at which laws are measured.
-LARGE = (240, 480)
+# Widths at which laws are measured, in units of the first of those.
+LARGE = (10, 20)
+
+
+class UncheckedWarning(UserWarning):
+    """A limit is used that no finite model has been compared with yet."""
 
 
 class Front:
@@ -59,6 +64,8 @@ class Info:
         engine: "as layers of nn" or "as a tensor program".
         graph: the statements; None for layers.
         notes: what a user should know.
+        ratio: the widths at which the model was read, of which `at_width` takes multiples; 1 for a single number.
+        is_told: whether the user knows of `check`.
     """
 
     make: Make
@@ -70,6 +77,8 @@ class Info:
     engine: str
     graph: Any
     notes: tuple[str, ...]
+    ratio: Width = 1
+    is_told: bool = False  # whether somebody has heard of `check`
 
     @property
     def is_body(self) -> bool:
@@ -126,19 +135,27 @@ class Wide(Kernel):
             return super().kernel(x1, x2, get, **options)
         check_get(self, get)
         x1, x2 = check_inputs(self, x1, x2)
+        if not self.info.is_told:
+            object.__setattr__(self.info, "is_told", True)
+            warnings.warn(
+                "this limit was read from the model's own steps; check(x) draws finite models and compares them with "
+                "it (said once per model, and not after check).",
+                UncheckedWarning,
+                stacklevel=2,
+            )
         return self.inner.kernel(self.front(x1), None if x2 is None else self.front(x2), get, **options)
 
-    def at_width(self, width: int) -> FiniteModel:
+    def at_width(self, width: Width) -> FiniteModel:
         """The user's own model at a width, with the parametrisation and the variances that the limit is of.
 
         Args:
-            width: what the user's function is called with.
+            width: what the user's function is called with; several numbers in the proportions that the limit is of.
 
         Returns:
             `init(key)` draws standard normal parameters by path, `apply(params, x)` evaluates a batch, and
             `model(params)` is the user's own model.
         """
-        width = check_count("width", width)
+        width = self._checked_width("width", width)
         built = self.info.make.abstract(width, jax.random.key(0))
         deviations, constants = {}, {}
         for number, (leaf, drawn) in enumerate(zip(self.info.leaves, built.leaves, strict=True)):
@@ -150,21 +167,36 @@ class Wide(Kernel):
                 continue
             var = 1.0 if role == "readout" else self.info.variances.get(leaf.path, 0.0)
             if var:
-                deviations[leaf.path] = float(np.sqrt(var / fan_in(self.info.fan_ins.get(number, ()), drawn.shape)))
+                fan = 1 if leaf.by_entry else fan_in(self.info.fan_ins.get(number, ()), drawn.shape)
+                deviations[leaf.path] = float(np.sqrt(var / fan))
         return FiniteModel(width, deviations, built, constants)
+
+    def _checked_width(self, name: str, width: Any) -> Width:
+        ratio = self.info.ratio
+        if isinstance(ratio, int):
+            return check_count(name, width)
+        if not isinstance(width, tuple) or len(width) != len(ratio):
+            raise ValueError(f"{name} must be {len(ratio)} numbers, such as {_times(ratio, 4)}; got {width!r}.")
+        numbers = tuple(check_count(name, number) for number in width)
+        if not _in_proportion(numbers, ratio):
+            raise ValueError(
+                f"{name} must be in the proportions of {ratio}, at which the model was read; got {width!r}. "
+                f"widen(..., widths=...) reads it in others."
+            )
+        return numbers
 
     def explain(self) -> str:
         """What became of each parameter and of each line: matrix, Gaussian vector, nonlinearity, average, readout."""
         return _explain.explain(self)
 
     def check(
-        self, x: Any, widths: tuple[int, ...] = (256, 1024), *, draws: int = 200, key: Any = None
+        self, x: Any, widths: tuple[Width, ...] | None = None, *, draws: int = 200, key: Any = None
     ) -> _check.Check:
         """Draw finite models and compare second moments of their outputs with the limit.
 
         Args:
             x: a few inputs, rows first.
-            widths: widths to draw at, ascending.
+            widths: widths to draw at, ascending; (256, 1024) unless the model takes several numbers.
             draws: models per width.
             key: of the draws.
 
@@ -172,11 +204,12 @@ class Wide(Kernel):
             The comparison by width with standard errors; `agrees` sums it up, `print` shows it.
         """
         x = np.asarray(x)
-        for width in widths:
-            check_count("widths", width)
-        return _check.check(
-            self, x, tuple(widths), check_count("draws", draws), jax.random.key(0) if key is None else key
-        )
+        if widths is None:
+            ratio = self.info.ratio
+            widths = (256, 1024) if isinstance(ratio, int) else (_times(ratio, 8), _times(ratio, 32))
+        checked = tuple(self._checked_width("widths", width) for width in widths)
+        object.__setattr__(self.info, "is_told", True)
+        return _check.check(self, x, checked, check_count("draws", draws), jax.random.key(0) if key is None else key)
 
     def inner_layers(self) -> tuple[Any, ...]:
         """The layers of the network inside, if it is one."""
@@ -191,7 +224,8 @@ def widen(
     input_shape: tuple[int, ...],
     *,
     variances: Variances = None,
-    widths: tuple[int, ...] = WIDTHS,
+    constants: dict[str, Any] | None = None,
+    widths: tuple[Width, ...] = WIDTHS,
     engine: str = "auto",
 ) -> Wide:
     """The infinite-width limit of a model, found from the model itself.
@@ -209,7 +243,11 @@ def widen(
             last counts. For matrices they are times fan-in. By default 1 for matrices and tables, 0 for biases; a wide
             vector that `init` fills with one number (the scale of a LayerNorm) stays that number. "from_init" measures
             them on draws of the model's own `init`. The variance of the readout is 1: it is the scale of the mixture.
-        widths: three widths at which the model is read, ascending.
+            A parameter without a wide axis is named by its whole path; the limit is then of one draw.
+        constants: values of parameters without a wide axis by patterns, such as `{"temperature": 0.5}`. They do not
+            average out, so all networks share them; by default they are as `init` makes them.
+        widths: three widths at which the model is read, ascending. A model with several widths takes several numbers in
+            the same proportions: `widths=((24, 48), (48, 96), (120, 240))` for `lambda widths, key: ...`.
         engine: "nn" (layers), "program" (a tensor program), or "auto" for the first that fits.
 
     Raises:
@@ -227,24 +265,52 @@ def widen(
     check_patterns(variances)
     if engine not in ("auto", "nn", "program"):
         raise ValueError(f"engine must be 'auto', 'nn' or 'program'; got {engine!r}.")
-    if len(widths) < 2 or sorted(set(widths)) != list(widths):
-        raise ValueError(f"widths must be two or more different widths, ascending; got {widths!r}.")
+    ratio = _check_widths(widths)
     make = reader(model)
     first, second = jax.random.split(jax.random.key(0))
     models = [make(widths[0], first), *(make.abstract(width, first) for width in widths[1:])]
-    leaves = read_laws(make, models, widths, variances, second)
+    leaves = read_laws(make, models, widths, variances, constants, second)
     closed = [traced(built, input_shape) for built in models]
     if variances == "from_init":
         reading = read_program(closed[0], models[0], leaves, input_shape)
         fans = {k: functools.partial(fan_in, axes) for k, axes in reading.fan_ins.items()}
-        found = measured(make, leaves, fans, LARGE)
-        leaves = [dataclasses.replace(leaf, var=found.get(leaf.path, leaf.var)) for leaf in leaves]
+        readouts = {number for number, role in reading.roles.items() if role == "readout"}
+        leaves = measured(make, leaves, fans, readouts, tuple(_times(widths[0], factor) for factor in LARGE))
     chains = () if engine == "program" else _chains(closed, models, leaves, input_shape, engine)
     if chains:
-        return _from_chain(chains[0], make, input_shape, leaves)
-    readings = [read_program(jaxpr, built, leaves, input_shape) for jaxpr, built in zip(closed, models, strict=True)]
-    compare(readings, widths)
-    return _from_program(readings[0], make, input_shape, leaves)
+        wide = _from_chain(chains[0], make, input_shape, leaves, ratio)
+    else:
+        readings = [read_program(jaxpr, one, leaves, input_shape) for jaxpr, one in zip(closed, models, strict=True)]
+        compare(readings, [scale_of(width) for width in widths])
+        wide = _from_program(readings[0], make, input_shape, leaves, ratio)
+    for number, leaf in enumerate(leaves):
+        if isinstance(variances, dict) and leaf.path in variances and wide.info.roles.get(number) == "readout bias":
+            raise ValueError(f"variances[{leaf.path!r}]: the bias of a readout is left out of the limit.")
+    return wide
+
+
+def _check_widths(widths: Any) -> Width:
+    """The proportions of the widths: 1 for single numbers."""
+    expected = "widths must be two or more different widths, ascending"
+    if not isinstance(widths, (tuple, list)) or len(widths) < 2:
+        raise ValueError(f"{expected}; got {widths!r}.")
+    numbers = [width if isinstance(width, (tuple, list)) else (width,) for width in widths]
+    for number in [number for width in numbers for number in width]:
+        check_count("widths", number)
+    first = [width[0] if width else 0 for width in numbers]
+    if len({len(width) for width in numbers}) > 1 or sorted(set(first)) != first:
+        raise ValueError(f"{expected}; got {widths!r}.")
+    if not all(_in_proportion(width, numbers[0]) for width in numbers):
+        raise ValueError(f"{expected}, each of several numbers in the same proportions; got {widths!r}.")
+    return tuple(widths[0]) if isinstance(widths[0], (tuple, list)) else 1
+
+
+def _in_proportion(one: Any, other: Any) -> bool:
+    return all(a * other[0] == b * one[0] for a, b in zip(one, other, strict=True))
+
+
+def _times(width: Width, factor: int) -> Any:
+    return width * factor if isinstance(width, int) else tuple(number * factor for number in width)
 
 
 def _chains(
@@ -272,13 +338,15 @@ def _variances(leaves: list[Leaf], roles: dict[int, str]) -> dict[str, float]:
     }
 
 
-def _from_chain(chained: Chained, make: Make, input_shape: tuple[int, ...], leaves: list[Leaf]) -> Wide:
+def _from_chain(chained: Chained, make: Make, input_shape: tuple[int, ...], leaves: list[Leaf], ratio: Width) -> Wide:
     variances = _variances(leaves, chained.roles)
-    info = Info(make, input_shape, leaves, chained.roles, chained.fan_ins, variances, "as layers of nn", None, ())
+    info = Info(
+        make, input_shape, leaves, chained.roles, chained.fan_ins, variances, "as layers of nn", None, (), ratio
+    )
     return Wide(chained.net, Front(chained.front), info)
 
 
-def _from_program(reading: Reading, make: Make, input_shape: tuple[int, ...], leaves: list[Leaf]) -> Wide:
+def _from_program(reading: Reading, make: Make, input_shape: tuple[int, ...], leaves: list[Leaf], ratio: Width) -> Wide:
     wanted = list(dict.fromkeys(value.reference for value, _ in reading.rows))
     places = [(wanted.index(value.reference), place) for value, place in reading.rows]
 
@@ -297,8 +365,9 @@ def _from_program(reading: Reading, make: Make, input_shape: tuple[int, ...], le
     notes = () if len(parts) == 1 else (f"the readout sees {len(parts)} vectors side by side: a sum of kernels",)
     variances = _variances(leaves, reading.roles)
     info = Info(
-        make, input_shape, leaves, reading.roles, reading.fan_ins, variances, "as a tensor program", parts[0][1], notes
-    )
+        make, input_shape, leaves, reading.roles, reading.fan_ins, variances, "as a tensor program", parts[0][1], notes,
+        ratio,
+    )  # fmt: skip
     return Wide(inner, Front(front), info)
 
 

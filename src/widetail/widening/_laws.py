@@ -2,13 +2,15 @@
 
 import dataclasses
 import fnmatch
+import math
+import zlib
 from typing import Any, Literal
 
 import jax
 import numpy as np
 
 from widetail.checks import check_variance
-from widetail.widening._models import Built, Make
+from widetail.widening._models import Built, Make, Width
 
 Variances = dict[str, float] | Literal["from_init"] | None
 
@@ -24,6 +26,8 @@ class Leaf:
         var: the variance as told, times fan-in where the parameter is a matrix; None for the default of its use.
         note: why it is a constant.
         is_table: whether it has positions of its own beside one wide axis.
+        by_entry: whether `var` is that of the entries at every width, because the model divides by the root of the
+            fan-in itself.
     """
 
     path: str
@@ -32,6 +36,7 @@ class Leaf:
     var: float | None
     note: str
     is_table: bool
+    by_entry: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -52,7 +57,14 @@ def check_patterns(variances: Variances) -> None:
         check_variance(f"variances[{pattern!r}]", value)
 
 
-def read_laws(make: Make, models: list[Built], widths: tuple[int, ...], variances: Variances, key: Any) -> list[Leaf]:
+def read_laws(
+    make: Make,
+    models: list[Built],
+    widths: tuple[Width, ...],
+    variances: Variances,
+    constants: dict[str, Any] | None,
+    key: Any,
+) -> list[Leaf]:
     """The law of every parameter.
 
     Args:
@@ -60,36 +72,68 @@ def read_laws(make: Make, models: list[Built], widths: tuple[int, ...], variance
         models: the model at each of the widths; drawn at the first.
         widths: the widths.
         variances: patterns of paths with variances (the last that fits counts), "from_init", or None.
+        constants: values of parameters without a wide axis by pattern; the others are as init makes them.
         key: of another draw.
     """
     patterns = variances if isinstance(variances, dict) else {}
+    constants = constants or {}
     first = models[0]
     if any(model.paths != first.paths for model in models):
         raise ValueError("the model has other parameters at other widths; its limit is not that of one architecture.")
-    for pattern in patterns:
-        if not any(fnmatch.fnmatchcase(path, pattern) for path in first.paths):
-            raise ValueError(
-                f"variances[{pattern!r}] fits no parameter; the model has {', '.join(map(repr, first.paths))}."
-            )
+    for name, given in (("variances", patterns), ("constants", constants)):
+        for pattern in given:
+            if not any(fnmatch.fnmatchcase(path, pattern) for path in first.paths):
+                raise ValueError(
+                    f"{name}[{pattern!r}] fits no parameter; the model has {', '.join(map(repr, first.paths))}."
+                )
     other = make(widths[0], key)
     fixed = [k for k, leaf in enumerate(first.leaves) if np.array_equal(leaf, other.leaves[k])]
     again = dict(zip(fixed, make.constants(widths[-1], key, fixed), strict=True))
     leaves = []
     for number, path in enumerate(first.paths):
         drawn = [model.leaves[number] for model in models]
-        wide = _wide_axes(path, [leaf.shape for leaf in drawn], widths)
+        wide = _wide_axes(path, [leaf.shape for leaf in drawn], [scale_of(width) for width in widths])
         told = [value for pattern, value in patterns.items() if fnmatch.fnmatchcase(path, pattern)]
-        if path in patterns and not any(wide):
+        fixed_as = [value for pattern, value in constants.items() if fnmatch.fnmatchcase(path, pattern)]
+        if not any(wide):
+            leaves.append(_narrow(path, drawn[0], fixed_as, patterns.get(path), number in again))
+            continue
+        if fixed_as:
             raise ValueError(
-                f"variances[{path!r}]: it has no wide axis (its shape is {drawn[0].shape} at every width), so it does "
-                f"not average out. It is a constant of the limit, as init makes it; the bias of a readout is left out."
+                f"constants[{path!r}]: it is wide (its shapes are {', '.join(str(leaf.shape) for leaf in drawn)}); "
+                f"constants are for parameters whose shape is the same at every width."
             )
         values = [drawn[0], again[number]] if number in again else [drawn[0]]
         leaves.append(_law(path, wide, values, told[-1] if told else None))
     return leaves
 
 
-def _wide_axes(path: str, shapes: list[tuple[int, ...]], widths: tuple[int, ...]) -> tuple[bool, ...]:
+def _narrow(path: str, drawn: Any, fixed_as: list[Any], var: float | None, is_same: bool) -> Leaf:
+    """A parameter that does not average out: a number or a table that all networks share."""
+    wide = (False,) * np.ndim(drawn)
+    if fixed_as and var:
+        raise ValueError(f"{path!r} is in constants and in variances; it is one or the other.")
+    if fixed_as:
+        try:
+            value = np.broadcast_to(np.asarray(fixed_as[-1], float), drawn.shape)
+        except ValueError:
+            raise ValueError(
+                f"constants[{path!r}] must fit the shape {drawn.shape}; got shape {np.shape(fixed_as[-1])}."
+            ) from None
+        return Leaf(path, wide, value, None, "no wide axis: a constant, as told", False)
+    if var is not None:
+        value = math.sqrt(var) * np.random.default_rng(zlib.crc32(path.encode())).normal(size=drawn.shape)
+        return Leaf(path, wide, value, var, f"no wide axis: one draw of N(0, {var:g}), as told", False)
+    how = "as init makes it" if is_same else "one draw of init, which all networks share"
+    return Leaf(path, wide, np.asarray(drawn, float), None, f"no wide axis: a constant, {how}", False)
+
+
+def scale_of(width: Width) -> int:
+    """What a width grows by; several numbers grow together."""
+    return width if isinstance(width, int) else width[0]
+
+
+def _wide_axes(path: str, shapes: list[tuple[int, ...]], widths: list[int]) -> tuple[bool, ...]:
     wide = []
     for sizes in zip(*shapes, strict=True):
         slope = (sizes[-1] - sizes[0]) / (widths[-1] - widths[0])
@@ -104,8 +148,6 @@ def _wide_axes(path: str, shapes: list[tuple[int, ...]], widths: tuple[int, ...]
 
 
 def _law(path: str, wide: tuple[bool, ...], drawn: list[Any], told: float | None) -> Leaf:
-    if not any(wide):
-        return Leaf(path, wide, np.asarray(drawn[0], float), None, "no wide axis: a constant, as init made it", False)
     is_vector = sum(wide) == 1 and all(is_wide or size == 1 for is_wide, size in zip(wide, drawn[0].shape, strict=True))
     values = {float(value) for leaf in drawn for value in np.unique(leaf)} if len(drawn) > 1 else set()
     if len(values) == 1:
@@ -115,30 +157,38 @@ def _law(path: str, wide: tuple[bool, ...], drawn: list[Any], told: float | None
     return Leaf(path, wide, None, None if told is None else float(told), "", not is_vector)
 
 
-def measured(make: Make, leaves: list[Leaf], fan_ins: dict[int, Any], widths: tuple[int, ...]) -> dict[str, float]:
-    """Variances times fan-in of what the user's own `init` draws; a ValueError for laws that the limit is not of.
+def measured(
+    make: Make, leaves: list[Leaf], fan_ins: dict[int, Any], readouts: set[int], widths: tuple[Width, ...]
+) -> list[Leaf]:
+    """The parameters with the laws that the user's own `init` has; a ValueError for those that the limit is not of.
 
     Args:
         make: builds the model.
         leaves: the parameters.
         fan_ins: by parameter, the fan-in as a function of its shape.
+        readouts: parameters whose variance is the scale of the mixture, so that only how it grows matters.
         widths: two widths to draw at.
     """
-    found: dict[str, float] = {}
+    found = list(leaves)
     draws = [[make(width, key) for key in jax.random.split(jax.random.key(20), 8)] for width in widths]
     for number, leaf in enumerate(leaves):
         if leaf.is_constant or number not in fan_ins:
             continue
-        scaled = []
+        plain, scaled = [], []
         for models in draws:
             values = np.concatenate([np.asarray(model.leaves[number], float).ravel() for model in models])
-            scaled.append(float(np.mean(values**2)) * fan_ins[number](models[0].leaves[number].shape))
-            _check_law(leaf.path, values)
-        ratio = scaled[1] / scaled[0] if scaled[0] else 1.0
-        if abs(np.log(ratio)) < 0.1:
-            found[leaf.path] = float(np.mean(scaled))
-        elif not leaf.is_table and ratio < 1:
-            found[leaf.path] = 0.0  # biases that shrink as the width grows
+            plain.append(float(np.mean(values**2)))
+            scaled.append(plain[-1] * fan_ins[number](models[0].leaves[number].shape))
+            if number not in readouts:
+                _check_law(leaf.path, values)
+        if _is_constant(scaled):
+            found[number] = dataclasses.replace(leaf, var=float(np.mean(scaled)))
+        elif _is_constant(plain):
+            found[number] = dataclasses.replace(leaf, var=float(np.mean(plain)), by_entry=True)
+        elif number in readouts:
+            continue
+        elif fan_ins[number](draws[0][0].leaves[number].shape) == 1 and scaled[1] < scaled[0]:
+            found[number] = dataclasses.replace(leaf, var=0.0)  # biases that shrink as the width grows
         else:
             raise ValueError(
                 f"variances='from_init': init draws {leaf.path!r} with variance x fan-in {scaled[0]:.4g} at width "
@@ -146,6 +196,10 @@ def measured(make: Make, leaves: list[Leaf], fan_ins: dict[int, Any], widths: tu
                 f"variance by variances={{{leaf.path!r}: ...}}."
             )
     return found
+
+
+def _is_constant(values: list[float]) -> bool:
+    return values[0] == values[1] or (min(values) > 0 and abs(math.log(values[1] / values[0])) < 0.1)
 
 
 def _check_law(path: str, values: np.ndarray) -> None:

@@ -140,7 +140,7 @@ def _replayed(graph: st.Graph, positions: int, features: int) -> st.Graph:
     return new
 
 
-def compare(readings: list[Reading], widths: tuple[int, ...]) -> None:
+def compare(readings: list[Reading], widths: list[int]) -> None:
     """Refuse a model that is not the same program at all widths."""
     first = readings[0]
     for width, other in zip(widths[1:], readings[1:], strict=True):
@@ -175,7 +175,8 @@ def _scaling(numbers: tuple[float, float], width: int, other: int) -> str:
     advice = (
         "logits scaled by 1/sqrt(n) stay random in the limit; scale them by 1/n"
         if abs(power - 0.5) < 0.01
-        else "the weights have variance 1/fan-in already; for a model that scales them itself, variances='from_init'"
+        else "the weights have variance 1/fan-in already; for a model that scales them itself, variances='from_init'. "
+        "Logits scaled by 1/sqrt(n) stay random in the limit; scale them by 1/n"
         if abs(power + 0.5) < 0.01 or abs(power + 1) < 0.01
         else "in the limit it must be a number"
     )

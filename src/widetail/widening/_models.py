@@ -13,6 +13,8 @@ import numpy as np
 
 from widetail.widening._source import WidenError
 
+Width = int | tuple[int, ...]  # several numbers for a model with several widths
+
 
 @dataclasses.dataclass(frozen=True)
 class Built:
@@ -23,12 +25,14 @@ class Built:
         leaves: their values as the user's own `init` drew them.
         apply: a function of a list of parameters and of one input, without rows.
         rebuild: the user's own model with other parameters, in the order of `paths`.
+        has_state: whether it holds arrays that are no parameters, such as batch statistics, whose values are needed.
     """
 
     paths: tuple[str, ...]
     leaves: tuple[Any, ...]
     apply: Callable[[list[Any], Any], Any]
     rebuild: Callable[[list[Any]], Any]
+    has_state: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,24 +44,25 @@ class Make:
         read: takes what it returns apart.
     """
 
-    model: Callable[[int, Any], Any]
+    model: Callable[[Any, Any], Any]
     read: Callable[[Any], Built]
 
-    def __call__(self, width: int, key: Any) -> Built:
+    def __call__(self, width: Width, key: Any) -> Built:
         """The model, drawn."""
         return self.read(self.model(width, key))
 
-    def abstract(self, width: int, key: Any) -> Built:
+    def abstract(self, width: Width, key: Any) -> Built:
         """The model with shapes in place of its parameters, which takes no compilation."""
         try:
             nnx = getattr(sys.modules.get("flax"), "nnx", None)
             if nnx is not None and self._is_nnx(nnx, width, key):
-                return self.read(nnx.eval_shape(lambda: self.model(width, key)))
+                built = self.read(nnx.eval_shape(lambda: self.model(width, key)))
+                return self(width, key) if built.has_state else built
             return self.read(eqx.filter_eval_shape(lambda k: self.model(width, k), key))
         except Exception:  # a model that cannot be built without numbers is built with them
             return self(width, key)
 
-    def _is_nnx(self, nnx: Any, width: int, key: Any) -> bool:
+    def _is_nnx(self, nnx: Any, width: Width, key: Any) -> bool:
         kinds: list[bool] = []
 
         def probe(k: Any) -> int:
@@ -67,7 +72,7 @@ class Make:
         jax.eval_shape(probe, key)
         return kinds[0]
 
-    def constants(self, width: int, key: Any, numbers: list[int]) -> list[Any]:
+    def constants(self, width: Width, key: Any, numbers: list[int]) -> list[Any]:
         """Some parameters, drawn; the others are not computed."""
         if not numbers:
             return []
@@ -101,7 +106,13 @@ def reader(model: Any) -> Make:
 
 
 def _from_pair(params: Any, apply: Any) -> Built:
-    return _split(params, lambda p, x: jnp.asarray(apply(p, x[None]))[0], lambda p: p)
+    def call(p: Any, x: Any) -> Any:
+        y = apply(p, x[None])
+        if not isinstance(y, (jax.Array, np.ndarray)):
+            raise WidenError(f"the model must return one array; it returns {type(y).__name__}")
+        return y[0]
+
+    return _split(params, call, lambda p: p)
 
 
 def _from_module(module: Any) -> Built:
@@ -115,7 +126,8 @@ def _from_module(module: Any) -> Built:
             state = jax.tree.unflatten(jax.tree.structure(params), jax.tree.leaves(values))
             return nnx.merge(graph, state, rest)
 
-        return _split(pure, lambda p, x: merged(p)(x[None])[0], merged)
+        built = _split(pure, lambda p, x: merged(p)(x[None])[0], merged)
+        return dataclasses.replace(built, has_state=any(_is_parameter(leaf) for leaf in jax.tree.leaves(rest)))
     if isinstance(module, eqx.Module):
         if not callable(module):
             raise ValueError(f"the model must be callable on one input; {type(module).__name__} has no __call__.")
@@ -156,6 +168,8 @@ def traced(built: Built, input_shape: tuple[int, ...]) -> Any:
         try:
             with jax.enable_x64(dtype == np.float64):
                 return jax.make_jaxpr(built.apply)(leaves, jax.ShapeDtypeStruct(input_shape, dtype))
+        except WidenError:
+            raise
         except Exception as raised:
             error = error or raised
     raise WidenError(

@@ -28,7 +28,7 @@ CALLS = {
 
 LOOPS = {"scan", "cond"}
 
-SUMS = {"reduce_sum", "dot_general", "conv_general_dilated", "reduce_window_sum", "cumsum"}
+SUMS = {"reduce_sum", "dot_general", "conv_general_dilated", "reduce_window_sum", "cumsum", "scatter-add"}
 
 # What is refused whatever its arguments are, and why.
 REFUSED = {

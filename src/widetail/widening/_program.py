@@ -100,6 +100,7 @@ class ProgramWalk(Walk):
                 self._numbers_known[value] = len(self.entries) - 1
             return self._numbers_known[value]
         self.entries.append(value)
+        self.builder.made.setdefault(id(value), self.place)
         return len(self.entries) - 1
 
     def sym(self, value: Any, shape: tuple[int, ...] | None = None) -> Sym:
@@ -254,6 +255,8 @@ class ProgramWalk(Walk):
             return [self._window_sum(params, arguments[0])]
         if name == "cumsum":
             return [self._cumsum(arguments[0], params["axis"], params["reverse"])]
+        if name in ("scatter-add", "scatter_add"):
+            return [self._scatter_add(equation, *arguments)]
         if name == "optimization_barrier":
             return list(arguments)
         raise self.refuse(
@@ -548,6 +551,30 @@ class ProgramWalk(Walk):
             results[step] = self._added_up(np.moveaxis(ids[chosen], 0, -1), None).ids
         return Sym(np.moveaxis(np.stack(results), 0, axis))
 
+    def _scatter_add(self, equation: Any, operand: Any, indices: Any, updates: Any) -> Any:
+        """Entries that are added up at given places, as in sums over the edges of a graph."""
+        if not isinstance(indices, np.ndarray):
+            raise self.refuse("scatter-add at places that depend on the data is not understood")
+        base, added = self.sym(operand).ids, self.sym(updates).ids
+
+        def scatter(numbers: Any) -> Any:
+            start = jnp.zeros(base.shape, numbers.dtype)
+            return equation.primitive.bind(start, jnp.asarray(indices), numbers, **equation.params)
+
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            # the slope of a sum of (place x entry) in an entry is where that entry goes; 0 for those that are dropped
+            _, back = jax.vjp(scatter, jnp.zeros(added.shape))
+            (goes,) = back(jnp.arange(1.0, base.size + 1).reshape(base.shape))
+        goes = np.asarray(goes).reshape(-1).astype(int) - 1
+        chosen = np.flatnonzero(goes >= 0)
+        chosen = chosen[np.argsort(goes[chosen], kind="stable")]
+        counts = np.bincount(goes[chosen], minlength=base.size)
+        table = np.full((base.size, 1 + counts.max(initial=0)), self.entry(0.0) * STRIDE)
+        table[:, 0] = base.reshape(-1)
+        starts = np.cumsum(counts) - counts
+        table[goes[chosen], 1 + np.arange(len(chosen)) - starts[goes[chosen]]] = added.reshape(-1)[chosen]
+        return self._added_up(table.reshape(*base.shape, -1), None)
+
     def _window_sum(self, params: dict[str, Any], value: Any) -> Any:
         sym = self.sym(value)
         patches = _patches(sym.ids, params["window_dimensions"], params["window_strides"], params["padding"])
@@ -612,8 +639,7 @@ class ProgramWalk(Walk):
 
     def _times_matrix(self, value: Any, table: Par) -> Sym:
         """What has its summed axis last, times a parameter that has it first."""
-        leaf = self.leaves[table.leaf]
-        var = 1.0 if leaf.var is None else leaf.var
+        var = self.variance(table)
         fan_axes = self._summed_axes(table)
         self._set_role(table.leaf, fan_axes, "matrix")
         if isinstance(value, Narrow):
@@ -631,6 +657,12 @@ class ProgramWalk(Walk):
                 known[key] = self._row_product(row, flat, table, var, outputs)
             result[number] = known[key]
         return Sym(result.reshape(*kept, *table.shape[1:]))
+
+    def variance(self, table: Par) -> float:
+        """Of the entries of a matrix, times fan-in."""
+        leaf = self.leaves[table.leaf]
+        var = 1.0 if leaf.var is None else leaf.var
+        return var * table.shape[0] if leaf.by_entry else var
 
     def _summed_axes(self, table: Par) -> tuple[int, ...]:
         """The axes of the parameter that a product sums over; their sizes must multiply to the number of summands."""
@@ -732,13 +764,17 @@ class ProgramWalk(Walk):
             block = self._block(table.leaf, f"{self.leaves[table.leaf].path}[{column}]", flat[np.ix_(places, columns)])
             parts[block.removeprefix(f"{self.leaves[table.leaf].path}[{column}]")] = (
                 len(places) / count,
-                scale_vec(table.factor, value),
+                scale_vec(self.readout_factor(table), value),
             )
         if len(parts) > MOST_PARTS:
             raise self.refuse(
                 f"the readout sees {len(parts)} vectors side by side; at most {MOST_PARTS} are understood"
             )
         return Read(int(columns[0]), parts) if parts else 0.0
+
+    def readout_factor(self, table: Par) -> float:
+        """What a readout of variance one over fan-in is multiplied by."""
+        return table.factor * math.sqrt(table.shape[0]) if self.leaves[table.leaf].by_entry else table.factor
 
     def _block(self, leaf: int, name: str, elements: np.ndarray) -> str:
         """A matrix by the elements of the parameter that it is made of."""

@@ -54,7 +54,7 @@ class Walk(abc.ABC):
                 return np.asarray(atom.val)
             return values[atom]
 
-        values.update(zip(jaxpr.constvars, (np.asarray(c) for c in constants), strict=True))
+        values.update(zip(jaxpr.constvars, map(_constant, constants), strict=True))
         values.update(zip(jaxpr.invars, arguments, strict=True))
         for equation in jaxpr.eqns:
             outer, found = self.place, place_of(equation)
@@ -66,6 +66,8 @@ class Walk(abc.ABC):
 
     def _step(self, equation: Any, arguments: list[Any]) -> list[Any]:
         name = equation.primitive.name
+        if name.startswith("random_") or name == "threefry2x32":
+            raise self.refuse(f"{name} is not understood: {REFUSED['random_bits']}")
         if all(isinstance(argument, np.ndarray) for argument in arguments) and name not in CALLS:
             return self._numbers(equation, arguments)
         if name in CALLS:
@@ -129,6 +131,11 @@ class Walk(abc.ABC):
         with jax.enable_x64(True):
             closed = jax.make_jaxpr(fn)(*structs)
         return self.run(closed, list(values))[0]
+
+
+def _constant(value: Any) -> Any:
+    """An array as NumPy; keys of random numbers stay what they are, to be refused where they are used."""
+    return value if jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key) else np.asarray(value)
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:

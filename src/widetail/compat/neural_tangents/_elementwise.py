@@ -148,7 +148,7 @@ def Gaussian(a: Number = 1.0, b: Number = -1.0) -> Any:  # noqa: N802
 @supports_masking(remask_kernel=True)
 def ExpNormalized(gamma: Number = 1.0, shift: Number = -1.0, do_clip: bool = False) -> Any:  # noqa: N802
     """The kernel of norms times exp(gamma (cosine + shift)); `do_clip` is not needed, cosines stay within -1 and 1."""
-    return _functions(None, lambda k: through(nn.ExpNormalized(gamma, shift), k))
+    return _functions(None, lambda k: through(nn.ExpNormalized(1.0 * gamma, 1.0 * shift), k))
 
 
 @layer
