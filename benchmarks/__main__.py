@@ -4,6 +4,7 @@ import sys
 from benchmarks import (  # noqa: F401 (they register)
     agreement,
     distributed,
+    empirical,
     ensembles,
     fitting,
     images,
@@ -16,6 +17,7 @@ from benchmarks import (  # noqa: F401 (they register)
     sparse,
     treatments,
     uci,
+    widen,
 )
 from benchmarks._registry import BENCHMARKS
 from benchmarks._report import Table, save

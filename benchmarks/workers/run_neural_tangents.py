@@ -1,5 +1,6 @@
 """neural-tangents answers."""
 
+import collections
 import functools
 import json
 import math
@@ -7,12 +8,15 @@ import time
 from typing import Any
 
 import jax
+import neural_tangents  # pyright: ignore[reportMissingImports]
 import numpy as np
 from neural_tangents import stax  # pyright: ignore[reportMissingImports]
 
+from benchmarks import _models
 from benchmarks.workers._serve import memory, serve
 
 last: Any = None
+Ntk = collections.namedtuple("Ntk", ["ntk"])
 jax.config.update("jax_enable_x64", True)
 
 
@@ -80,5 +84,26 @@ def values(path: str, rows: list[int] | None = None) -> dict[str, Any]:
     return {}
 
 
+@functools.lru_cache
+def tangent(model: str, way: int) -> Any:
+    """The tangent kernel of a finite model by one of three ways, under jit."""
+    apply, params, _ = _models.model(model, 1)
+    options = {"trace_axes": (), "vmap_axes": 0, "implementation": way}
+    ntk_fn = jax.jit(neural_tangents.empirical_ntk_fn(apply, **options))
+    single = jax.tree_util.tree_map(lambda leaf: jax.numpy.asarray(leaf, "float32"), params)
+    return lambda x: ntk_fn(x, None, single)
+
+
+def empirical(model: str, rows: int, way: int) -> dict[str, Any]:
+    global last
+    ntk_fn, x = tangent(model, way), jax.numpy.asarray(_models.model(model, rows)[2])
+    last = None
+    start = time.perf_counter()
+    found = jax.block_until_ready(ntk_fn(x))
+    seconds = time.perf_counter() - start
+    last = Ntk(found)
+    return {"seconds": seconds}
+
+
 if __name__ == "__main__":
-    serve({"kernel": kernel, "values": values})
+    serve({"kernel": kernel, "values": values, "empirical": empirical})

@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import _models
 from benchmarks.workers._serve import memory, serve
 from widetail import nn
+from widetail.empirical import EmpiricalKernel
 from widetail.kernels import Get, KernelValues
 
 last: Any = None
@@ -65,5 +67,23 @@ def gradient(net: list[Any], x1: str, way: str) -> dict[str, Any]:
     return {"seconds": seconds, "before": before, "peak": memory("VmHWM"), "gradient": leaves}
 
 
+kernels: dict[str, Any] = {}
+
+
+def empirical(model: str, rows: int) -> dict[str, Any]:
+    """The tangent kernel of a finite model, all pairs of outputs; what it was said to take, and takes."""
+    global last
+    apply, params, x = _models.model(model, rows)
+    made = kernels.setdefault(model, EmpiricalKernel(apply, jax.tree.map(jnp.asarray, params)))
+    plan, last = made.plan(x, outputs="all"), None
+    before = memory("VmRSS")
+    start = time.perf_counter()
+    found = made.ntk(x, outputs="all")
+    seconds = time.perf_counter() - start
+    last = KernelValues(ntk=found)
+    taken = memory("VmHWM") - before
+    return {"seconds": seconds, "told": plan.output_bytes + plan.workspace_bytes, "taken": taken}
+
+
 if __name__ == "__main__":
-    serve({"kernel": kernel, "values": values, "gradient": gradient})
+    serve({"kernel": kernel, "values": values, "gradient": gradient, "empirical": empirical})
