@@ -3,7 +3,9 @@
 import os
 from collections.abc import Iterator
 
-from benchmarks._compare import difference, last_values
+import numpy as np
+
+from benchmarks._compare import last_values
 from benchmarks._process import Worker
 from benchmarks._registry import Result, benchmark
 
@@ -15,7 +17,7 @@ CASES = (
 )
 WAYS = {"Jacobian contraction": 1, "NTK-vector products": 2, "structured derivatives": 3}
 ROUNDS = 3
-AGREE = 2e-4  # sums of single-precision products in another order
+AGREE = 2e-5  # of the largest entry, in single precision
 AIM = 2.0
 
 
@@ -33,9 +35,11 @@ def compare(name: str, model: str, rows: int, few: int, ours: Worker, peer: Work
         for _ in range(2):  # the first one compiles
             trials[word] = peer.ask("empirical", model=model, rows=few, way=way)["seconds"]
     best_way = min(trials, key=lambda word: trials[word])
+    ours.ask("empirical", model=model, rows=2)  # what XLA takes to compile is not the kernel's
     first = ours.ask("empirical", model=model, rows=rows)
     peer.ask("empirical", model=model, rows=rows, way=WAYS[best_way])
-    agreement = difference(last_values(ours), last_values(peer))
+    mine, theirs = last_values(ours)["ntk"], last_values(peer)["ntk"]
+    agreement = float(np.max(np.abs(mine - theirs)) / np.max(np.abs(theirs)))
     seconds = {"ours": float("inf"), "peer": float("inf")}
     for _ in range(ROUNDS):
         found = ours.ask("empirical", model=model, rows=rows)["seconds"]

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import importlib
 import json
 import math
 import time
@@ -15,6 +16,9 @@ from neural_tangents import stax  # pyright: ignore[reportMissingImports]
 from benchmarks import _models
 from benchmarks.workers._serve import memory, serve
 
+# the release reads these where JAX 0.4.30 no longer has them
+vars(jax.interpreters.ad)["source_info_util"] = importlib.import_module("jax._src.source_info_util")
+vars(jax.interpreters.ad)["config"] = jax.config
 last: Any = None
 Ntk = collections.namedtuple("Ntk", ["ntk"])
 jax.config.update("jax_enable_x64", True)

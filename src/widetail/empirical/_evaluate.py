@@ -43,7 +43,7 @@ def evaluate(way: Way, cost: Cost, params: Any, x1: Any, x2: Any, get: str, prog
             for i, rows1 in panel.items():
                 if symmetric and i > j:
                     continue
-                values = way.cross(params, rows1, rows2) if get == "ntk" else way.nngp(rows1, rows2)
+                values = way.block(params, rows1, rows2) if get == "ntk" else way.nngp(rows1, rows2)
                 values = layout.restore(np.asarray(values))[: n1 - i, : n2 - j]
                 if out is None:
                     out = np.empty((n1, n2, *layout.kernel_shape), values.dtype)

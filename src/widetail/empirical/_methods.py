@@ -6,11 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from widetail.empirical._outputs import Layout
-from widetail.empirical._structured import Structured
-from widetail.empirical._tape import Tape
+from widetail.empirical._structured import ORDER, Structured
+from widetail.empirical._tape import Meetings, Tape
 
 METHODS = ("structured", "jacobian", "products")
 
@@ -29,7 +30,8 @@ class Way:
         self.dtype = jnp.result_type(*jax.tree.leaves(params), *jax.tree.leaves(row))
         tape = Tape(self.function, params, row)
         self.forward_flops = tape.flops()
-        sizes = [math.prod(shape.shape) for shape in tape.shapes]
+        own = Meetings(tape, len(jax.tree.leaves(params))).from_row  # the weights are there once for all rows
+        sizes = [math.prod(tape.shapes[slot].shape) for slot in own]
         # forward values are kept for the way back, which holds a few arrays for every output at a time
         self.passing_numbers = sum(sizes) + 2 * self.outputs * max(sizes, default=1)
         self.rows = jax.jit(self._rows)
@@ -57,6 +59,10 @@ class Way:
 
         return jax.vmap(one)(rows1, rows2)
 
+    def block(self, params: Any, rows1: Any, rows2: Any) -> np.ndarray:
+        """The tangent kernel of prepared rows as NumPy, (n1, n2, diagonal, free, free)."""
+        return np.asarray(self.cross(params, rows1, rows2))
+
     def nngp(self, rows1: Any, rows2: Any) -> Any:
         """Products of the outputs, in the shape of the tangent kernel."""
         return jnp.einsum("idtf,jdtg->ijdfg", rows1[0], rows2[0]) / self.layout.groups[1]
@@ -77,12 +83,17 @@ class ByStructure(Way):
         self.row_numbers = self.walk.row_numbers()
         self.pair_numbers = self.walk.pair_numbers()
         self.one_row_numbers = self.walk.position_numbers()
+        self._products = jax.jit(self.walk.products_of_rows)
 
     def _rows(self, params: Any, x: Any) -> Any:
         return self.walk.rows(params, x)
 
     def _cross(self, params: Any, rows1: Any, rows2: Any) -> Any:
         return self.walk.cross(rows1, rows2)
+
+    def block(self, params: Any, rows1: Any, rows2: Any) -> np.ndarray:
+        """NumPy changes the order of axes while the block is copied to its place, which XLA would do for itself."""
+        return np.asarray(self._products(rows1, rows2)).transpose(ORDER)
 
 
 class ByJacobian(Way):

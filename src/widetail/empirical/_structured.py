@@ -16,7 +16,10 @@ import numpy as np
 from jax import lax
 
 from widetail.empirical._outputs import Layout
-from widetail.empirical._tape import Meeting, Meetings, Step, Tape
+from widetail.empirical._tape import Chain, Meeting, Meetings, Step, Tape
+
+# from (diagonal, n1, free, n2, free) to (n1, n2, diagonal, free, free)
+ORDER = (1, 3, 0, 2, 4)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +31,11 @@ class Product:
     fan_in: int
     fan_out: int
     pairs: bool  # whether pairs of positions are cheaper than gradients of the weight
+    bias: Meeting | None = None  # what is added to y right away; its slopes are those of y
+
+    def chains(self) -> list[Chain]:
+        """The parameters whose gradients need not be made."""
+        return [meeting.chain for meeting in (self.meeting, self.bias) if meeting is not None and meeting.chain]
 
 
 class Structured:
@@ -48,7 +56,7 @@ class Structured:
         self.count = len(leaves)
         self.meetings = Meetings(self.tape, self.count)
         self.products = [self._product(meeting) for meeting in self.meetings.structured()]
-        tied = {product.meeting.chain.leaf for product in self.products if product.meeting.chain is not None}
+        tied = {chain.leaf for product in self.products for chain in product.chains()}
         used = frozenset[int]().union(*(meeting.leaves for meeting in self.meetings.found))
         self.loose = sorted(used - tied)
         self.loose_meetings = [meeting for meeting in self.meetings.found if meeting.leaves & set(self.loose)]
@@ -67,7 +75,11 @@ class Structured:
         diagonal, traced, free = self.layout.groups
         pairs = positions**2 * (fan_in + diagonal * free**2 * (traced * fan_out + 1))
         gradients = diagonal * traced * free**2 * size
-        return Product(meeting, positions, fan_in, fan_out, positions == 1 or pairs < gradients)
+        # a bias is one more input of the layer, which is one
+        bias = self.meetings.bias_of(step.outputs[0]) if positions == 1 else None
+        return Product(
+            meeting, positions, fan_in + (bias is not None), fan_out, positions == 1 or pairs < gradients, bias
+        )
 
     @property
     def loose_size(self) -> int:
@@ -113,7 +125,7 @@ class Structured:
         leaves = jax.tree.leaves(params)
         return jax.vmap(lambda row: self._prepare(leaves, row))(x)
 
-    def _prepare(self, leaves: list[Any], row: Any) -> tuple[Any, list[tuple[Any, Any]], Any]:
+    def _prepare(self, leaves: list[Any], row: Any) -> tuple[Any, list[tuple[Any, Any]], list[Any]]:
         tape, groups = self.tape, self.layout.groups
         wanted = {product.meeting.index for product in self.products} | {m.index for m in self.loose_meetings}
         deltas = {
@@ -124,7 +136,7 @@ class Structured:
         def moved(deltas: Any) -> Any:
             slots = self._run(leaves, row, deltas)
             kept = {index: [slots[slot] for slot in tape.steps[index].inputs] for index in wanted}
-            factors = [self._factor(product.meeting, slots) for product in self.products]
+            factors = [[self._factor(chain, slots) for chain in product.chains()] for product in self.products]
             return slots[tape.outputs[0]], (kept, factors)
 
         y, back, (kept, factors) = jax.vjp(moved, deltas, has_aux=True)
@@ -136,15 +148,16 @@ class Structured:
             h, c = _as_product(
                 step, kept[product.meeting.index], slopes[product.meeting.index][0], self._row_side(step)
             )
-            h = h * factor.astype(h.dtype)
+            h = h * factor[0].astype(h.dtype)
+            if product.bias is not None:
+                h = jnp.concatenate([h, jnp.reshape(factor[1], (1, 1)).astype(h.dtype)], axis=1)
             if product.pairs:
                 products.append((h, c.reshape(*groups, *c.shape[1:])))
             else:
                 gradients.append(jnp.einsum("pk,opm->okm", h, c).reshape(y.size, -1))
         if self.loose:
             gradients += self._loose_gradients(leaves, kept, slopes)
-        made = None if not gradients else jnp.concatenate(gradients, axis=1).reshape(*groups, -1)
-        return y, products, made
+        return y, products, [gradient.reshape(*groups, -1) for gradient in gradients]
 
     def _row_side(self, step: Step) -> int:
         """Which of the two inputs of a product depends on the row."""
@@ -165,10 +178,9 @@ class Structured:
                     slots[slot] = slots[slot] + delta
         return slots
 
-    def _factor(self, meeting: Meeting, slots: dict[int, Any]) -> Any:
-        assert meeting.chain is not None
+    def _factor(self, chain: Chain, slots: dict[int, Any]) -> Any:
         factor = jnp.ones(())
-        for slot, divides in meeting.chain.factors:
+        for slot, divides in chain.factors:
             number = jnp.reshape(slots[slot], ())
             factor = factor / number if divides else factor * number
         return factor
@@ -202,24 +214,35 @@ class Structured:
 
     def cross(self, rows1: Any, rows2: Any) -> Any:
         """The tangent kernel of prepared rows, shape (n1, n2, diagonal, free, free); traced axes are averaged."""
+        return jnp.transpose(self.products_of_rows(rows1, rows2), ORDER)
+
+    def products_of_rows(self, rows1: Any, rows2: Any) -> Any:
+        """The same in the order in which products of matrices leave it, (diagonal, n1, free, n2, free)."""
         _, products1, made1 = rows1
         _, products2, made2 = rows2
-        total: Any = 0.0  # (diagonal, n1, free, n2, free), the order in which products of matrices leave it
-        if made1 is not None:
-            total = jnp.einsum("idtfp,jdtgp->difjg", made1, made2)
+        total: Any = 0.0
+        for gradient1, gradient2 in zip(made1, made2, strict=True):
+            total += _dots(gradient1, gradient2)
         for (h1, c1), (h2, c2) in zip(products1, products2, strict=True):
             if h1.shape[1] == 1:
                 inner = h1[:, 0] @ h2[:, 0].T
-                total += inner[None, :, None, :, None] * jnp.einsum(
-                    "idtfm,jdtgm->difjg", c1[:, :, :, :, 0], c2[:, :, :, :, 0]
-                )
+                total += inner[None, :, None, :, None] * _dots(c1[:, :, :, :, 0], c2[:, :, :, :, 0])
             else:
                 one_row = functools.partial(_positions, h2=h2, c2=c2)
                 total += jnp.moveaxis(lax.map(one_row, (h1, c1)), 0, 1)
         if isinstance(total, float):
             y1, y2 = rows1[0], rows2[0]
             total = jnp.zeros((y1.shape[1], len(y1), y1.shape[3], len(y2), y1.shape[3]), y1.dtype)
-        return jnp.transpose(total, (1, 3, 0, 2, 4)) / self.layout.groups[1]
+        return total / self.layout.groups[1]
+
+
+def _dots(first: Any, second: Any) -> Any:
+    """Inner products of (n, diagonal, traced, free, numbers), summed over traced axes: (diagonal, n1, free, n2, free)."""
+    if first.shape[1] == first.shape[2] == 1:  # one product of matrices as they are; einsum would copy them
+        shapes = [(x.shape[0], x.shape[3]) for x in (first, second)]
+        flat1, flat2 = (x.reshape(-1, x.shape[-1]) for x in (first, second))
+        return (flat1 @ flat2.T).reshape(1, *shapes[0], *shapes[1])
+    return jnp.einsum("idtfp,jdtgp->difjg", first, second)
 
 
 def _positions(row: tuple[Any, Any], *, h2: Any, c2: Any) -> Any:

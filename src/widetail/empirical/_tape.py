@@ -1,5 +1,6 @@
 """A model on one row as a flat list of JAX's primitives, and where parameters meet the row."""
 
+import collections
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -125,7 +126,7 @@ class Meeting:
     Attributes:
         index: of the step on the tape.
         leaves: the parameters that enter.
-        chain: the weight, where the step is a product or a convolution of the row with one weight.
+        chain: the weight, where the step is a product or a convolution of the row with one weight, or their sum.
     """
 
     index: int
@@ -155,7 +156,8 @@ class Meetings:
             if any(slot in self.from_row for slot in step.inputs):
                 self.from_row.update(step.outputs)
                 if entering:
-                    chain = chains.get(weights[0]) if len(weights) == 1 and _is_simple(step, weights[0]) else None
+                    is_known = len(weights) == 1 and (_is_simple(step, weights[0]) or step.name == "add")
+                    chain = chains.get(weights[0]) if is_known else None
                     self.found.append(Meeting(index, entering, chain))
             elif entering:
                 self.weight_steps.append(index)
@@ -163,14 +165,24 @@ class Meetings:
                 chain = _scaled(tape, step, chains) if len(weights) == 1 else None
                 if chain is not None:
                     chains[step.outputs[0]] = chain
+        self._tape = tape
         self.constant_outputs = any(slot in leaves and slot not in self.from_row for slot in tape.outputs)
 
     def structured(self) -> list[Meeting]:
         """Those whose parameter enters nowhere else, by a product or a convolution."""
-        uses: dict[int, int] = {}
-        for meeting in self.found:
-            for leaf in meeting.leaves:
-                uses[leaf] = uses.get(leaf, 0) + 1
+        return [meeting for meeting in self._alone() if self._tape.steps[meeting.index].name != "add"]
+
+    def bias_of(self, slot: int) -> Meeting | None:
+        """Where a parameter with as many entries is added to what is in `slot`, which nothing else reads."""
+        readers = [step for step in self._tape.steps if slot in step.inputs]
+        if len(readers) != 1 or slot in self._tape.outputs:
+            return None
+        added = [m for m in self._alone() if self._tape.steps[m.index] is readers[0] and readers[0].name == "add"]
+        return added[0] if added else None
+
+    def _alone(self) -> list[Meeting]:
+        """Meetings of a weight that is one parameter, rearranged and scaled, which enters nowhere else."""
+        uses = collections.Counter(leaf for meeting in self.found for leaf in meeting.leaves)
         return [meeting for meeting in self.found if meeting.chain is not None and uses[meeting.chain.leaf] == 1]
 
 
