@@ -4,11 +4,12 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import widetail as wt
 from tests.widening.models import equinox_models, flax_models, plain_models
-from widetail import nn
+from widetail import nn, programs
 
 VAR = {"*weight": 2.0, "*bias": 0.1}
 FLAX = {"*kernel": 2.0, "*bias": 0.1}
@@ -21,6 +22,37 @@ class Case:
     variances: Any = None
     same: Any = None
     engine: str = "program"
+    close: float = 1e-6  # to the kernels of `same`
+
+
+@programs.program
+def gated(p, x):
+    h = p.nonlin(jnp.tanh, p.input_matrix(1.0) @ x)
+    return p.nonlin(jax.nn.sigmoid, p.matrix(1.0) @ h) * (p.matrix(1.0) @ h)
+
+
+@programs.program
+def normed(p, x):
+    h = p.nonlin(jnp.tanh, p.input_matrix(1.0) @ x)
+    scale = p.scalar(lambda square: 1 / jnp.sqrt(square + 1e-6), p.average(h * h))
+    return p.nonlin(jnp.cos, p.matrix(1.0) @ (scale * h))
+
+
+@programs.program
+def tied(p, x):
+    u, w = p.input_matrix(1.0), p.matrix(1.0)
+    h = p.nonlin(jnp.tanh, u @ x)
+    return p.nonlin(jnp.tanh, w @ p.nonlin(jnp.tanh, w @ h))
+
+
+class OfTokens:
+    """A network on rows of ones and zeros in place of the numbers of tokens."""
+
+    def __init__(self, net, count):
+        self.net, self.count = net, count
+
+    def kernel(self, x):
+        return self.net.kernel((x == np.arange(self.count)).astype(float))
 
 
 def _plain(*layers):
@@ -44,6 +76,7 @@ CASES = {
         equinox_models.RNN,
         (3, 3),
         {"hidden.weight": 1.6, "inputs.weight": 0.8, "inputs.bias": 0.1},
+        programs.rnn,
     ),
     "equinox gru": Case(equinox_models.GRU, (2, 3), {"cell.weight*": 1.0, "cell.bias": 0.1}),
     "equinox transformer": Case(equinox_models.TransformerBlock, (3, 3), {"*weight": 1.5}),
@@ -85,11 +118,28 @@ CASES = {
             nn.Aggregate(plain_models.RING), nn.Conv((1,)), nn.Relu(),
             nn.Aggregate(plain_models.RING), nn.Conv((1,)), nn.Relu(), nn.GlobalAvgPool(),
         ),
+        close=5e-3,
     ),
-    "gated": Case(plain_models.gated, (3,)),
-    "skip concatenation": Case(plain_models.skips, (3,), None, None),
-    "tied": Case(plain_models.tied, (3,)),
-    "embedding": Case(plain_models.embedding, (4, 1), None, None),
+    "gated": Case(plain_models.gated, (3,), None, gated),
+    "skip concatenation": Case(
+        plain_models.skips,
+        (3,),
+        None,
+        _plain(
+            nn.Dense(), nn.Relu(),
+            nn.Parallel(nn.Identity(), nn.Sequential(nn.Dense(), nn.Relu()), combine="concatenate"),
+        ),
+        close=5e-3,
+    ),
+    "tied": Case(plain_models.tied, (3,), None, tied),
+    "embedding": Case(
+        plain_models.embedding,
+        (4, 1),
+        None,
+        # rows of a table have variance 1 as they are, those of a layer times fan-in
+        OfTokens(_plain(nn.Conv((1,), weight_var=5.0), nn.GlobalAvgPool(), nn.Dense(), nn.Relu()), 5),
+        close=1e-4,
+    ),
     "residual": Case(
         plain_models.residual,
         (3,),
@@ -100,7 +150,7 @@ CASES = {
         ),
         "layers",
     ),
-    "normed": Case(plain_models.normed, (3,)),
+    "normed": Case(plain_models.normed, (3,), None, normed),
 }  # fmt: skip
 
 

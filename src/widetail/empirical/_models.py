@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Apply = Callable[[Any, Any], Any]
 
@@ -49,11 +50,18 @@ def as_model(model: Any, params: Any = None) -> Model:
 
 def _differentiable(apply: Apply, params: Any) -> Model:
     """The model as a function of its floating-point arrays; all else in `params` stays as it is."""
-    free, fixed = eqx.partition(params, eqx.is_inexact_array_like)
+    free, fixed = eqx.partition(params, _is_floating)
     if not jax.tree.leaves(free):
         raise ValueError("params must hold floating-point arrays; there are none, so there is no tangent kernel.")
     free = jax.tree.map(lambda leaf: leaf if eqx.is_array(leaf) else jnp.asarray(leaf), free)
     return Model(lambda p, x: apply(eqx.combine(p, fixed), x), free)
+
+
+def _is_floating(leaf: Any) -> bool:
+    """Arrays and numbers, traced ones included (which `eqx.is_inexact_array_like` stumbles over)."""
+    return isinstance(leaf, (jax.Array, np.ndarray, np.generic, float)) and jnp.issubdtype(
+        jnp.result_type(leaf), jnp.inexact
+    )
 
 
 def _from_nnx(nnx: Any, model: Any) -> Model:

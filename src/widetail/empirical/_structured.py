@@ -237,7 +237,7 @@ class Structured:
 
 
 def _dots(first: Any, second: Any) -> Any:
-    """Inner products of (n, diagonal, traced, free, numbers), summed over traced axes: (diagonal, n1, free, n2, free)."""
+    """Inner products of (n, diagonal, traced, free, numbers), as (diagonal, n1, free, n2, free)."""
     if first.shape[1] == first.shape[2] == 1:  # one product of matrices as they are; einsum would copy them
         shapes = [(x.shape[0], x.shape[3]) for x in (first, second)]
         flat1, flat2 = (x.reshape(-1, x.shape[-1]) for x in (first, second))

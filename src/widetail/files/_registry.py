@@ -124,7 +124,8 @@ def _describe(value: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray] |
             f"{_called(path)}={value!r} cannot be saved: a file holds numbers, not functions. "
             f"Use an activation of widetail, such as nn.Tanh(), in its place."
         )
-    raise ValueError(f"{_called(path)}={value!r} cannot be saved: {type(value).__name__} is not part of widetail.")
+    reason = getattr(type(value), "not_saved", f"{type(value).__name__} is not part of widetail.")
+    raise ValueError(f"{_called(path)}={value!r} cannot be saved: {reason}")
 
 
 def _describe_array(array: np.ndarray, path: tuple[str, ...], arrays: dict[str, np.ndarray] | None) -> Any:

@@ -111,7 +111,7 @@ class Builder:
             terms.append(st.Term(1.0, self.scalar(vec.constant).index, self.constant(1.0).index))
         elif vec.constant or not terms:
             terms.append(st.Term(float(vec.constant), None, self.constant(1.0).index))
-        if len(terms) == 1 and terms[0].number == 1 and terms[0].scalar is None:
+        if len(terms) == 1 and abs(terms[0].number - 1) < 1e-12 and terms[0].scalar is None:  # sqrt(n) / sqrt(n), say
             return self.base(vec.terms[0][2]) if vec.terms else self.constant(1.0)
         return self._of(st.LinComb(tuple(terms)), vec)
 

@@ -466,9 +466,11 @@ class ChainWalk(ProgramWalk):
         chain, factor = self._settled_up_to_factor(chain)
         self._once(table.leaf)
         self._set_role(table.leaf, self._summed_axes(table), "input" if not chain.path else "matrix")
-        var = self.variance(table) * (factor * table.factor) ** 2
+        leaf = self.leaves[table.leaf]
+        var = (1.0 if leaf.var is None else leaf.var) * (factor * table.factor) ** 2
+        var *= table.shape[0] if leaf.by_entry else 1
         if not var:
-            raise self.refuse(f"{self.leaves[table.leaf].path!r} has variance zero")
+            raise self.refuse(f"{leaf.path!r} has variance zero")
         # layers are compared across widths, and a factor such as 1/sqrt(n) is rounded
         return float(f"{var:.12g}"), chain
 
@@ -477,11 +479,7 @@ class ChainWalk(ProgramWalk):
         return Chain((*chain.path, node), shape, axes, self.entry_of_layer)
 
     def _read_out(self, table: Par, chain: Chain, shape: Any, axes: tuple[Any, ...]) -> Chain:
-        if (
-            not chain.path
-            or any(isinstance(axis, int) for axis in axes)
-            or abs(abs(self.readout_factor(table)) - 1) > 1e-12
-        ):
+        if not chain.path or any(isinstance(axis, int) for axis in axes) or abs(abs(self._factor(table)) - 1) > 1e-12:
             raise self.refuse("a readout of something else than one vector of features")
         chain = self.settled(chain)
         self._once(table.leaf)

@@ -25,7 +25,7 @@ class FiniteModel(eqx.Module):
     width: Width = eqx.field(static=True)
     deviations: dict[str, float] = eqx.field(static=True)
     built: Built = eqx.field(static=True)
-    constants: dict[str, Any] = eqx.field(static=True)
+    constants: dict[str, Any]
 
     def init(self, key: Any, input_shape: tuple[int, ...] | None = None) -> dict[str, jax.Array]:
         """Draw parameters; `input_shape` is there for the sake of the interface of networks."""

@@ -66,6 +66,7 @@ class Info:
         notes: what a user should know.
         ratio: the widths at which the model was read, of which `at_width` takes multiples; 1 for a single number.
         is_told: whether the user knows of `check`.
+        recipe: what `widen` was called with, from which another process reads the model again.
     """
 
     make: Make
@@ -79,6 +80,7 @@ class Info:
     notes: tuple[str, ...]
     ratio: Width = 1
     is_told: bool = False  # whether somebody has heard of `check`
+    recipe: tuple[Any, ...] = ()
 
     @property
     def is_body(self) -> bool:
@@ -96,6 +98,10 @@ class Wide(Kernel):
     """
 
     has_ntk: ClassVar[bool] = True
+    not_saved: ClassVar[str] = (
+        "it was read from a model of your own, which a file cannot hold. Keep the model's code and the data and fit "
+        "again, or write the model as layers of widetail.nn."
+    )
 
     inner: Kernel
     front: Front = eqx.field(static=True)
@@ -211,6 +217,10 @@ class Wide(Kernel):
         object.__setattr__(self.info, "is_told", True)
         return _check.check(self, x, checked, check_count("draws", draws), jax.random.key(0) if key is None else key)
 
+    def __reduce__(self) -> Any:
+        """For the workers of a cluster: the model is read again, and takes the variances that this one has by now."""
+        return _read_again, (self.info.recipe, [np.asarray(leaf) for leaf in jax.tree.leaves(self)])
+
     def inner_layers(self) -> tuple[Any, ...]:
         """The layers of the network inside, if it is one."""
         return getattr(self.inner, "layers", (self.inner,))
@@ -283,10 +293,18 @@ def widen(
         readings = [read_program(jaxpr, one, leaves, input_shape) for jaxpr, one in zip(closed, models, strict=True)]
         compare(readings, [scale_of(width) for width in widths])
         wide = _from_program(readings[0], make, input_shape, leaves, ratio)
+    object.__setattr__(wide.info, "recipe", (model, input_shape, variances, constants, tuple(widths), engine))
     for number, leaf in enumerate(leaves):
         if isinstance(variances, dict) and leaf.path in variances and wide.info.roles.get(number) == "readout bias":
             raise ValueError(f"variances[{leaf.path!r}]: the bias of a readout is left out of the limit.")
     return wide
+
+
+def _read_again(recipe: tuple[Any, ...], values: list[Any]) -> Wide:
+    model, input_shape, variances, constants, widths, engine = recipe
+    wide = widen(model, input_shape, variances=variances, constants=constants, widths=widths, engine=engine)
+    object.__setattr__(wide.info, "is_told", True)
+    return jax.tree.unflatten(jax.tree.structure(wide), values)
 
 
 def _check_widths(widths: Any) -> Width:

@@ -53,6 +53,11 @@ REFUSED = {
 }
 
 
+def refused() -> dict[str, str]:
+    """Why primitives are refused, by name; what is neither here nor understood is refused by its name alone."""
+    return dict(REFUSED)
+
+
 def understood() -> dict[str, list[str]]:
     """What becomes of which primitives, in words."""
     return {

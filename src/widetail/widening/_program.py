@@ -7,6 +7,7 @@ find whole vectors, in step; otherwise it is refused. So nothing has to be assum
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +19,7 @@ from widetail.programs import statements as st
 from widetail.widening._builder import Builder
 from widetail.widening._functions import Instructions, apply_op
 from widetail.widening._laws import Leaf
-from widetail.widening._primitives import ELEMENTWISE, REFUSED, STRUCTURAL
+from widetail.widening._primitives import ELEMENTWISE, REFUSED, STRUCTURAL, SUMS
 from widetail.widening._prologue import Narrow
 from widetail.widening._symbols import (
     Base,
@@ -243,20 +244,10 @@ class ProgramWalk(Walk):
             return [self._elementwise(equation, Op(name, equation.primitive, params), arguments)]
         if name in STRUCTURAL:
             return self._structural(equation, name, arguments)
-        if name == "dot_general":
-            return [self._dot(params["dimension_numbers"], *arguments)]
-        if name == "reduce_sum":
-            return [self._sum(arguments[0], tuple(map(int, params["axes"])))]
+        if name in SUMS:
+            return [SUM_METHODS[name](self, equation, *arguments)]
         if name == "reduce_max":
             return [self._max(arguments[0], tuple(map(int, params["axes"])))]
-        if name == "conv_general_dilated":
-            return [self._convolution(params, *arguments)]
-        if name == "reduce_window_sum":
-            return [self._window_sum(params, arguments[0])]
-        if name == "cumsum":
-            return [self._cumsum(arguments[0], params["axis"], params["reverse"])]
-        if name in ("scatter-add", "scatter_add"):
-            return [self._scatter_add(equation, *arguments)]
         if name == "optimization_barrier":
             return list(arguments)
         raise self.refuse(
@@ -639,7 +630,8 @@ class ProgramWalk(Walk):
 
     def _times_matrix(self, value: Any, table: Par) -> Sym:
         """What has its summed axis last, times a parameter that has it first."""
-        var = self.variance(table)
+        leaf = self.leaves[table.leaf]
+        var = 1.0 if leaf.var is None else leaf.var
         fan_axes = self._summed_axes(table)
         self._set_role(table.leaf, fan_axes, "matrix")
         if isinstance(value, Narrow):
@@ -657,12 +649,6 @@ class ProgramWalk(Walk):
                 known[key] = self._row_product(row, flat, table, var, outputs)
             result[number] = known[key]
         return Sym(result.reshape(*kept, *table.shape[1:]))
-
-    def variance(self, table: Par) -> float:
-        """Of the entries of a matrix, times fan-in."""
-        leaf = self.leaves[table.leaf]
-        var = 1.0 if leaf.var is None else leaf.var
-        return var * table.shape[0] if leaf.by_entry else var
 
     def _summed_axes(self, table: Par) -> tuple[int, ...]:
         """The axes of the parameter that a product sums over; their sizes must multiply to the number of summands."""
@@ -727,10 +713,12 @@ class ProgramWalk(Walk):
                 elements = flat[np.ix_(places, columns)]
                 block = self._block(table.leaf, f"{leaf.path}{name}", elements)
                 if wide:
-                    share = var * table.factor**2 * len(places) / count
+                    # a model that divides by the root of its fan-in does so before the product or after it
+                    factor = self._factor(table) if leaf.by_entry else 1.0
+                    share = var * (1.0 if leaf.by_entry else table.factor**2) * len(places) / count
                     self._random(block, "matrix", share)
                     product = self.builder.add(st.MatMul(block, self.builder.base(value).index))
-                    terms.append(Base(len(columns), origins, product, True))
+                    terms.append(scale_vec(factor, Base(len(columns), origins, product, True)))
                 elif self._vanishes(summands):
                     continue
                 else:
@@ -764,7 +752,7 @@ class ProgramWalk(Walk):
             block = self._block(table.leaf, f"{self.leaves[table.leaf].path}[{column}]", flat[np.ix_(places, columns)])
             parts[block.removeprefix(f"{self.leaves[table.leaf].path}[{column}]")] = (
                 len(places) / count,
-                scale_vec(self.readout_factor(table), value),
+                scale_vec(self._factor(table), value),
             )
         if len(parts) > MOST_PARTS:
             raise self.refuse(
@@ -772,8 +760,8 @@ class ProgramWalk(Walk):
             )
         return Read(int(columns[0]), parts) if parts else 0.0
 
-    def readout_factor(self, table: Par) -> float:
-        """What a readout of variance one over fan-in is multiplied by."""
+    def _factor(self, table: Par) -> float:
+        """What a product with entries of variance one over fan-in is multiplied by."""
         return table.factor * math.sqrt(table.shape[0]) if self.leaves[table.leaf].by_entry else table.factor
 
     def _block(self, leaf: int, name: str, elements: np.ndarray) -> str:
@@ -859,6 +847,17 @@ class ProgramWalk(Walk):
         result = self._times_matrix(value, Par(rhs.leaf, elements, rhs.factor)).ids
         back = np.argsort((out_spec[0], *out_spec[2:], out_spec[1]))
         return Sym(np.transpose(result, back))
+
+
+# What becomes of the primitives of `SUMS`.
+SUM_METHODS: dict[str, Callable[..., Any]] = {
+    "dot_general": lambda walk, equation, *values: walk._dot(equation.params["dimension_numbers"], *values),
+    "reduce_sum": lambda walk, equation, value: walk._sum(value, tuple(map(int, equation.params["axes"]))),
+    "conv_general_dilated": lambda walk, equation, *values: walk._convolution(equation.params, *values),
+    "reduce_window_sum": lambda walk, equation, value: walk._window_sum(equation.params, value),
+    "cumsum": lambda walk, equation, value: walk._cumsum(value, equation.params["axis"], equation.params["reverse"]),
+    "scatter-add": ProgramWalk._scatter_add,
+}
 
 
 def _scaled(number: float, read: Read) -> Read:
