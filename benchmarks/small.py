@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +13,7 @@ import numpy as np
 import widetail as wt
 from benchmarks._functions import CASES, Case
 from benchmarks._registry import Result, benchmark
-from benchmarks._report import RESULTS
+from benchmarks._report import RESULTS, ROOT
 
 DRAWS = 20
 COVERAGE = 0.95
@@ -78,3 +80,37 @@ def _keep(case: str, draw: int, measured: dict[str, Any]) -> dict[str, Any]:
     with KEPT.open("a") as file:
         file.write(json.dumps(line) + "\n")
     return line
+
+
+MOST_SECONDS = {100: 3.0, 400: 8.0}
+
+# In a process of its own, after the imports: the first fit, which compiles, and the next one of the same shape.
+FITS = """
+import json, sys, time
+import widetail as wt
+from widetail.datasets import FUNCTIONS
+wt.ScaleMixtureRegressor
+seconds = []
+for draw in (0, 1):
+    x, y, _, _ = FUNCTIONS["wing"].draw({rows}, 16, noise=0.05, seed=draw)
+    start = time.perf_counter()
+    wt.ScaleMixtureRegressor().fit(x, y)
+    seconds.append(time.perf_counter() - start)
+print(json.dumps(seconds))
+"""
+
+
+@benchmark("small-fits", "seconds of a fit with the defaults, n x 10, after the imports")
+def fits() -> Iterator[Result]:
+    for rows, most in MOST_SECONDS.items():
+        command = [sys.executable, "-c", FITS.format(rows=rows)]
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        first, second = json.loads(done.stdout.splitlines()[-1])
+        yield {
+            "case": f"{rows} x 10",
+            "first": first,
+            "second": second,
+            "at most": most,
+            "load": os.getloadavg()[0],
+            "reached": "NO" if first > most else "yes",
+        }
