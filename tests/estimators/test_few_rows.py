@@ -116,3 +116,24 @@ def test_quantiles_of_mixtures_invert_their_distribution_function():
         point = dist.quantile(level)
         below = weights @ scipy.stats.t.cdf(point, degrees[:, None], locations, widths)
         assert_allclose(below, level, rtol=1e-7)
+
+
+def test_effects_of_features_are_the_parts_of_the_sum(sums):
+    """y = 5 sin(3 x0) + 5 x1^2: what each adds, less its mean; the last two features add next to nothing."""
+    model, x, _ = sums
+    fitted = np.asarray(model.posterior.x) * model.x_scaling_.factor + model.x_scaling_.shift
+    for feature, function in ((0, lambda v: 5 * np.sin(3 * v)), (1, lambda v: 5 * v**2), (3, np.zeros_like)):
+        expected = function(x[:, feature]) - np.mean(function(fitted[:, feature]))
+        dist = model.predict_effect(x, feature)
+        assert_allclose(dist.median, expected, atol=1.2)
+        lower, upper = dist.interval(0.99)
+        assert np.mean((lower <= expected) & (expected <= upper)) > 0.9
+    with pytest.raises(ValueError, match="numbers from 0 to 3"):
+        model.predict_effect(x, "age")
+
+
+def test_a_network_has_no_effects_of_features():
+    x = np.linspace(-1.0, 1.0, 12)[:, None]
+    model = wt.ScaleMixtureRegressor(net=wt.kernels.RBF(), learn=False).fit(x, x[:, 0])
+    with pytest.raises(ValueError, match=r"no part of what was fitted \(given\)"):
+        model.predict_effect(x, 0)

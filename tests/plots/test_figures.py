@@ -152,3 +152,14 @@ def test_without_matplotlib_the_error_names_the_extra():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "ImportError: plots need matplotlib" in result.stderr
     assert "widetail[plot]" in result.stderr
+
+
+def test_effects_have_a_panel_each_the_widest_first(tmp_path):
+    parts = {name: (X, Band(stats.norm(loc=size * np.sin(X)))) for name, size in (("age", 0.5), ("size", 3.0))}
+    figure = plots.effects(parts, ylabel="price")
+    assert [axes.get_xlabel() for axes in figure.axes] == ["size", "age"]
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+    figure.savefig(tmp_path / "effects.png")
+    pyplot.close(figure)
+    with pytest.raises(ValueError, match="at least"):
+        plots.effects({})

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from widetail.estimators._effects import Features, effect_of
 from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._guarantees import GroupsOrColumn, IntervalMethod, check_method, guaranteed_interval
 from widetail.estimators._inputs import check_weights
@@ -203,6 +204,29 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         if method == "predictive":
             return super().predict_interval(X, coverage)
         return guaranteed_interval(self, self._new_inputs(X), coverage, method, groups)
+
+    def predict_effect(self, X: Any, features: Features) -> Predictive:
+        """What a feature, or features together, add to y: one part of a sum of functions, with its uncertainty.
+
+        Effects have mean 0 over the fitted rows, and are in the units of y. Of several processes those are averaged
+        that have such a part: sums over features have none for pairs, networks none at all.
+
+        Args:
+            X: inputs, as in `fit`; only the columns of `features` matter.
+            features: a name or number, or several, of features that act together.
+
+        Example:
+            >>> import numpy as np, widetail as wt
+            >>> x = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 2))
+            >>> sums = wt.kernels.Anova(order=1)
+            >>> model = wt.ScaleMixtureRegressor(net=sums, learn=False).fit(x, 2.0 * x[:, 0] + np.cos(3.0 * x[:, 1]))
+            >>> ends = model.predict_effect(np.array([[-1.0, 0.0], [1.0, 0.0]]), 0).median
+            >>> bool(3.0 < ends[1] - ends[0] < 5.0)
+            True
+        """
+        factor = self.y_scaling_.factor
+        dist = effect_of(self, self._new_inputs(X), features)
+        return dist.rescale(0.0, factor[0] if len(dist.event_shape) == 1 else factor)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int = 0) -> np.ndarray:
         """Joint draws of y, shape (n, n_samples) or (n, outputs, n_samples); one readout scale for each draw."""

@@ -1,6 +1,7 @@
 """Evaluation of kernels at scale: tiles, threads, memory, gradients; kernels of vectors; sums, products."""
 
 from widetail.kernels._anova import Anova as Anova
+from widetail.kernels._anova_part import anova_part as anova_part
 from widetail.kernels._base import Kernel as Kernel
 from widetail.kernels._base import from_config as from_config
 from widetail.kernels._base import to_config as to_config
