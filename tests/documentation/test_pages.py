@@ -20,6 +20,7 @@ SLOW = [
     "docs/reference/programs.md",
     "docs/reference/sparse.md",
     "docs/tutorials/images.md",
+    "docs/tutorials/noise.md",
     "docs/tutorials/cluster.md",
     "docs/tutorials/priors.md",
     "docs/tutorials/programs.md",

@@ -43,7 +43,9 @@ def legend(ax):
 
 X = np.linspace(-3, 3, 50)
 GRID = np.linspace(-50, 50, 101)
+TARGETS = np.append(np.linspace(-1, 1, 20), 9.0)
 FIGURES = {
+    "left out": lambda ax: plots.left_out(TARGETS, np.clip(TARGETS, -1, 1), outliers=[20], ax=ax),
     "reliability": lambda ax: plots.reliability_diagram(*forecasts(), label="model", ax=ax),
     "pit": lambda ax: plots.pit_histogram(np.random.default_rng(0).random(300), label="model", ax=ax),
     "coverage": lambda ax: plots.coverage_curve(np.random.default_rng(0).random(300), label="model", ax=ax),
@@ -115,6 +117,17 @@ def test_band_sorts_its_inputs():
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), X)
     np.testing.assert_allclose(ax.lines[0].get_ydata(), np.sin(X))
     assert legend(ax) == ["gp, median", "gp, 90% interval"]
+
+
+def test_outliers_are_marked_and_numbered():
+    ax = plots.left_out(TARGETS, np.zeros(21), outliers=[20, 3])
+    assert np.allclose(ax.collections[1].get_offsets(), [[0.0, 9.0], [0.0, TARGETS[3]]])
+    assert len(ax.collections[0].get_offsets()) == 19
+    assert [text.get_text() for text in ax.texts] == ["20", "3"]
+    with pytest.raises(ValueError, match="outliers must be indices of rows, from 0 to 20"):
+        plots.left_out(TARGETS, np.zeros(21), outliers=[21])
+    with pytest.raises(ValueError, match="one number per row"):
+        plots.left_out(TARGETS, np.zeros(3))
 
 
 def test_tails_below_the_smallest_float_do_not_matter():

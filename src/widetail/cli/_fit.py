@@ -9,7 +9,7 @@ import typer
 from widetail.cli import _options as options
 from widetail.cli._errors import CommandError, UsageError
 from widetail.cli._model_file import TableModel
-from widetail.cli._output import Output, check_output, counted, integrated_table, table
+from widetail.cli._output import Output, check_output, counted, integrated_table, noise_table, table
 
 FEWEST_ROWS = 2
 
@@ -21,8 +21,12 @@ def fit(
     prior: Annotated[str | None, typer.Option("--prior", help="Such as 'inverse-gamma(2,2)', the default.")] = None,
     net: options.Net = None,
     noise: Annotated[
-        Literal["scaled", "independent"] | None,
-        typer.Option("--noise", help="Inside the scale (fast, the default), or ordinary Gaussian noise."),
+        Literal["scaled", "independent", "rows", "inputs", "both", "auto"] | None,
+        typer.Option(
+            "--noise",
+            help="One variance inside the scale (the default) or outside of it; a scale for every row (outliers do not "
+            "pull); a variance that depends on the inputs; both of these; or whichever predicts left-out rows best.",
+        ),
     ] = None,
     sparse: Annotated[
         int | None,
@@ -85,6 +89,8 @@ def fit(
         f"{len(frame)} rows, {counted(len(encoder.columns_), 'column')} as {counted(len(encoder.places_), 'feature')}, "
         f"{goal.task} of {target!r}"
     )
+    if goal.task == "classification" and noise in ("rows", "inputs", "both", "auto"):
+        raise UsageError(f"--noise {noise} is for regression; leave it out to classify {target!r}.")
     estimator = _estimator(goal.task, sparse, noise, verbose=not quiet)
     given = {"net": make_net(len(encoder.groups_)) if make_net else None, "prior": chosen_prior, "random_state": seed}
     estimator.set_params(**given, table=encoder).fit(inputs, goal.values)
@@ -110,6 +116,7 @@ def _model(estimator: Any, target: Any, rows: int, seconds: float) -> TableModel
     fit = getattr(estimator, "evidence_fit_", None)
     choice = getattr(estimator, "choice_", None)
     integrated = getattr(estimator, "integrated_", None)
+    kinds = getattr(estimator, "noise_choice_", None)
     facts: dict[str, Any] = {
         "widetail": version("widetail"),
         "estimator": type(estimator).__name__,
@@ -126,6 +133,7 @@ def _model(estimator: Any, target: Any, rows: int, seconds: float) -> TableModel
             "effective_draws": integrated.effective,
         },
         "candidates": None if choice is None else dict(choice.scores),
+        "noise_choice": None if kinds is None else {"kind": kinds.name, "scores": kinds.scores, "errors": kinds.errors},
         "learned": []
         if fit is None
         else [
@@ -157,6 +165,8 @@ def _draw(console: Any, model: TableModel, out: Path) -> None:
     if facts["candidates"]:
         ranked = sorted(facts["candidates"].items(), key=lambda item: -item[1])
         console.print(table(None, ["architecture", "log evidence per row"], ranked))
+    if facts["noise_choice"]:
+        console.print(noise_table(facts["noise_choice"]))
     if facts["learned"]:
         rows = [(one["name"], one["value"], "at its bound" * one["at_bound"]) for one in facts["learned"]]
         console.print(table(None, ["learned", "value", ""], rows))

@@ -1,38 +1,64 @@
 """`widetail inspect`."""
 
 import re
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 
 from widetail.cli import _options as options
+from widetail.cli._errors import UsageError
 from widetail.cli._model_file import TableModel
-from widetail.cli._output import PICTURES, Output, check_output, integrated_table, save_figure, table, use_no_display
+from widetail.cli._output import (
+    PICTURES,
+    Output,
+    check_output,
+    counted,
+    integrated_table,
+    noise_table,
+    save_figure,
+    table,
+    use_no_display,
+)
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BARS = " ▁▂▃▄▅▆▇█"
 BINS = 48
+MOST_OUTLIERS = 10  # on the terminal; --json has all
 
 
 def inspect(
     model: options.Model,
     plot: options.PlotFile = None,
+    plot_outliers: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot-outliers", metavar="FILE", help="Draw targets against their predictions from the other rows."
+        ),
+    ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ):
     """Show what a model is and has learned.
 
-    Columns, architecture, learned numbers, and the readout scale before and after the data (drawn with --plot).
+    Columns, architecture, learned numbers, the readout scale before and after the data (drawn with --plot), and rows
+    that a model with a scale for every row holds for outliers (--noise rows, both or auto; marked by --plot-outliers).
     """
+    from widetail import plots
     from widetail.cli import _pictures as pictures
     from widetail.cli._model_file import load_model
 
     output = Output(as_json=as_json, quiet=quiet)
     check_output("--plot", plot, PICTURES)
+    check_output("--plot-outliers", plot_outliers, PICTURES)
     fitted = load_model(model)
     parts = _parts(fitted.estimator)
     facts = _facts(fitted, parts)
+    left_out = _left_out(fitted.estimator)
+    if left_out is not None:
+        facts["outliers"] = [left_out.facts(row) for row in fitted.estimator.outliers()]
     drawn = parts if parts is not None and _has_density(parts) else None
     if plot is not None and drawn is not None:
         use_no_display()
@@ -40,7 +66,37 @@ def inspect(
         facts["plot"] = str(plot)
     elif plot is not None:
         output.remark("--plot: this model has no density of the readout variance; nothing is drawn.")
+    if plot_outliers is not None:
+        if left_out is None:
+            raise UsageError("--plot-outliers is for exact models of regression.")
+        use_no_display()
+        outliers = fitted.estimator.outliers()
+        axes = plots.left_out(left_out.target, left_out.predicted, outliers=outliers, name=facts["target"])
+        save_figure(axes.figure, plot_outliers)
+        facts["plot_outliers"] = str(plot_outliers)
     output.result(facts, lambda console: _draw(console, facts, drawn))
+
+
+class _LeftOut(NamedTuple):
+    """Targets, and their predictions from all other rows, in the units of the table."""
+
+    target: np.ndarray
+    predicted: np.ndarray
+    deviations: np.ndarray  # how many standard deviations the one lies above the other
+
+    def facts(self, row: int) -> dict[str, Any]:
+        """Of one row; rows are counted from one, as in messages."""
+        numbers = zip(self._fields, (float(part[row]) for part in self), strict=True)
+        return {"row": int(row) + 1, **dict(numbers)}
+
+
+def _left_out(estimator: Any) -> _LeftOut | None:
+    if not hasattr(estimator, "outliers"):
+        return None
+    posterior, scaling = estimator.posterior, estimator.y_scaling_
+    left = posterior.left_out()
+    target, predicted = (y * scaling.factor[0] + scaling.shift[0] for y in (posterior.y, left.location))
+    return _LeftOut(target, predicted, (posterior.y - left.location) / left.scale)
 
 
 class _Parts(NamedTuple):
@@ -141,6 +197,12 @@ def _draw(console: Any, facts: dict[str, Any], drawn: _Parts | None) -> None:
         console.print(integrated_table(facts["integrated"]))
     if facts["learned"]:
         console.print(table(None, ["learned", "value"], [(one["name"], one["value"]) for one in facts["learned"]]))
+    if facts.get("noise_choice"):
+        console.print(noise_table(facts["noise_choice"]))
+    if facts.get("outliers"):
+        shown = [tuple(one.values()) for one in facts["outliers"][:MOST_OUTLIERS]]
+        title = f"{counted(len(facts['outliers']), 'outlier')}; predictions are from the other rows"
+        console.print(table(title, ["row", "target", "predicted", "standard deviations"], shown))
     if "scale" in facts:
         rows = [(name, *entries.values()) for name, entries in facts["scale"].items()]
         console.print(table(None, ["readout variance", *(f"{p:.0%}" for p in QUANTILES)], rows))

@@ -131,3 +131,9 @@ def integrated_table(facts: dict[str, Any]) -> Any:
     ]
     title = f"hyperparameters integrated out: {facts['processes']} processes predict together"
     return table(title, ["architecture", "weight", "log evidence", "effective draws"], rows)
+
+
+def noise_table(facts: dict[str, Any]) -> Any:
+    """How kinds of noise predicted rows that were left out."""
+    rows = [(name, score, "chosen" * (name == facts["kind"])) for name, score in facts["scores"].items()]
+    return table(None, ["noise", "log density of left-out rows", ""], rows)

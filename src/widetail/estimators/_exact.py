@@ -13,12 +13,34 @@ from widetail.estimators._frames import TableInputs
 from widetail.estimators._inputs import per_feature
 from widetail.estimators._scaling import Scaling
 from widetail.kernels import Anova, Kernel, available_memory
-from widetail.learning import Choice, EvidenceFit, Integrated, Learned, WeightedPosterior, integrate_evidence, learn
+from widetail.learning import (
+    Choice,
+    EvidenceFit,
+    Integrated,
+    Learned,
+    NoiseChoice,
+    NoiseName,
+    WeightedPosterior,
+    integrate_evidence,
+    learn,
+    with_noise_of_kind,
+)
 from widetail.priors import InverseGamma
-from widetail.process import IndependentNoise, Posterior, ScaledNoise, ScaleMixture
+from widetail.process import (
+    IndependentNoise,
+    InferredNoisePosterior,
+    InputNoise,
+    Noise,
+    Posterior,
+    RowNoise,
+    ScaledNoise,
+    ScaleMixture,
+)
 from widetail.tables import for_table
 
-NoiseKind = Literal["scaled", "independent"]
+KINDS = {"scaled": ScaledNoise, "independent": IndependentNoise}
+# n x n matrices that are held at once.
+MATRICES = {ScaledNoise: 1.3, IndependentNoise: 3.3, RowNoise: 3.3, InputNoise: 6.3}
 
 
 class ExactEstimator(TableInputs, SavedEstimator):
@@ -32,6 +54,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
     choice_: Choice | None
     verbose: bool
     evidence_fit_: EvidenceFit | None
+    noise_choice_: NoiseChoice | None
     integrated_: Integrated | None
     weighted_posterior_: WeightedPosterior | None
     _kept = ("architecture_", "process_")
@@ -64,16 +87,20 @@ class ExactEstimator(TableInputs, SavedEstimator):
         if not isinstance(self.random_state, numbers.Integral):
             raise ValueError(f"random_state must be an integer; got {self.random_state!r}.")
 
-    def _noise(self) -> ScaledNoise | IndependentNoise:
+    def _noise(self) -> Noise:
+        """The noise from which learning starts."""
         if isinstance(self.noise, (ScaledNoise, IndependentNoise)):
             return self.noise
-        kinds = {"scaled": ScaledNoise, "independent": IndependentNoise}
-        if self.noise not in kinds:
+        if not isinstance(self.noise, str) or self.noise not in KINDS:
             raise ValueError(
                 f"noise must be 'scaled', 'independent', wt.ScaledNoise(...) or wt.IndependentNoise(...); "
                 f"got {self.noise!r}."
             )
-        return kinds[self.noise](0.05)
+        return KINDS[self.noise](0.05)
+
+    def _kind_of_noise(self) -> NoiseName | Literal["auto"] | None:
+        """What replaces it before learning; None for nothing."""
+        return None
 
     def _processes(self, features: int, rows: int | None) -> dict[str, ScaleMixture]:
         networks = default_networks(features, rows) if self.net is None else {"given": self.net}
@@ -83,6 +110,10 @@ class ExactEstimator(TableInputs, SavedEstimator):
         # A smooth function of a feature is a small part of a large one: its readout variance may be thousands.
         default = InverseGamma(0.5, 0.5) if isinstance(net, Anova) else InverseGamma(2.0, 2.0)
         return ScaleMixture(self._on_table(net), default if self.prior is None else self.prior, self._noise())
+
+    def _costliest_noise(self) -> type:
+        """Of those that may be learned, for the memory that it needs."""
+        return type(self._noise())
 
     def _most_rows_to_integrate(self) -> int:
         """With at most so many rows hyperparameters are integrated out."""
@@ -95,15 +126,18 @@ class ExactEstimator(TableInputs, SavedEstimator):
     def _integrate(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> None:
         """Condition many processes, weighted, in place of the best one."""
         candidates = {name: self._process(net) for name, net in candidates_for_few_rows(self._relevances(x)).items()}
+        shared = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}
+        noise, weights = None, None
+        if self._kind_of_noise() is not None or isinstance(self.noise, (RowNoise, InputNoise)):
+            # the noise of the rows is that of the best process; all others are integrated given it
+            learned = learn(candidates, x, y, noise=self._kind_of_noise(), **shared)
+            self.noise_choice_, noise = learned.noise_choice, learned.process.noise
+            posterior = learned.process.posterior(x, y, counts=counts)
+            weights = posterior.noise_weights if isinstance(posterior, InferredNoisePosterior) else None
+            candidates = {name: with_noise_of_kind(one, "constant", x) for name, one in candidates.items()}
         found = integrate_evidence(
-            candidates,
-            x,
-            y,
-            max_iterations=self.max_iterations,
-            seed=int(self.random_state),
-            counts=counts,
-            progress=bool(self.verbose),
-        )
+            candidates, x, y, noise_weights=weights, progress=bool(self.verbose), **shared
+        ).with_noise(noise)
         self.integrated_ = found
         self.weighted_posterior_ = found.posterior(x, y, counts=counts)
         self.architecture_, self.process_ = found.names[0], found.processes[0]
@@ -123,7 +157,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
         self._check_memory(len(y))
         self.x_scaling_ = self._scaling(x, counts)
         x = self.x_scaling_.apply(x)
-        self.choice_, self.evidence_fit_, self.integrated_, self.weighted_posterior_ = None, None, None, None
+        self._forget()
         if self.learn and self.net is None and len(y) <= self._most_rows_to_integrate():
             self._integrate(x, y, counts)
             return
@@ -133,6 +167,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
                 processes,
                 x,
                 y,
+                noise=self._kind_of_noise(),
                 counts=counts,
                 choose_rows=self.choose_rows,
                 learn_rows=self.learn_rows,
@@ -141,10 +176,16 @@ class ExactEstimator(TableInputs, SavedEstimator):
                 progress=bool(self.verbose),
             )
         else:
-            learned = Learned.as_given(processes)
-        self.choice_, self.evidence_fit_ = learned.choice, learned.fit
+            kind = self._kind_of_noise()
+            learned = Learned.as_given({name: with_noise_of_kind(one, kind, x) for name, one in processes.items()})
+        self.choice_, self.evidence_fit_, self.noise_choice_ = learned.choice, learned.fit, learned.noise_choice
         self.architecture_, self.process_ = learned.name, learned.process
         self.posterior_ = learned.process.posterior(x, y, counts=counts)
+
+    def _forget(self) -> None:
+        """What only some fits set, and files do not hold."""
+        self.choice_, self.evidence_fit_, self.noise_choice_ = None, None, None
+        self.integrated_, self.weighted_posterior_ = None, None
 
     def _inputs(self, x: Any, y: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Training data, checked: a table, or with a network of the user's own, sequences or images."""
@@ -157,8 +198,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
         return per_feature(x, counts, self.net)
 
     def _check_memory(self, n: int) -> None:
-        arrays = 1.3 if self.noise == "scaled" or isinstance(self.noise, ScaledNoise) else 3.3
-        needed, free = arrays * 8.0 * n * n, available_memory()
+        needed, free = MATRICES[self._costliest_noise()] * 8.0 * n * n, available_memory()
         if needed > free:
             raise MemoryError(
                 f"Exact inference on {n} rows needs about {needed / 1e9:.3g} GB, but {free / 1e9:.3g} GB is free. "
@@ -223,7 +263,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
         self._check_memory(len(y))
         if not self._fits_inputs(x.shape) or x.shape[-1] != len(self.x_scaling_.shift):
             raise ValueError(f"x of shape {x.shape} does not fit {self.n_features_in_} features")
-        self.choice_, self.evidence_fit_, self.weighted_posterior_ = None, None, None
+        self._forget()
         self.integrated_ = learned.get("integrated")  # files of earlier versions have none
         counts = None if np.all(counts == 1) else counts
         if self.integrated_ is None:

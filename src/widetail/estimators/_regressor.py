@@ -1,21 +1,24 @@
 """Regression with a scale mixture, as a scikit-learn estimator."""
 
 import numbers
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
 from widetail.estimators._effects import Features, effect_of
-from widetail.estimators._exact import ExactEstimator
+from widetail.estimators._exact import KINDS, ExactEstimator
 from widetail.estimators._guarantees import GroupsOrColumn, IntervalMethod, check_method, guaranteed_interval
 from widetail.estimators._inputs import check_weights
 from widetail.estimators._predicting import PredictiveRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._tails import Tails
 from widetail.files import savable
-from widetail.learning import WeightedPosterior
+from widetail.learning import NoiseName, WeightedPosterior
 from widetail.predictive import Predictive
+from widetail.process import InputNoise, InputPosterior, Noise, RowNoise, RowPosterior, ScaledNoise
+
+INFERRED = ("rows", "inputs", "both", "auto")  # noises that replace a constant one
 
 
 @savable("estimators.ScaleMixtureRegressor")
@@ -32,8 +35,15 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         prior: prior of the readout variance in units of the standardised targets; by default InverseGamma(2, 2) for
             networks and InverseGamma(0.5, 0.5) for sums of functions of few features, whose readout variance may be
             thousands. PointMass(1.0) gives a plain Gaussian process.
-        noise: "scaled" (inside the scale, fast) or "independent" (ordinary Gaussian noise), or a noise object, whose
-            variance is where learning starts.
+        noise: what targets scatter like around the function:
+
+            - "scaled": one variance, inside the scale (fast), or "independent": outside of it, ordinary Gaussian noise;
+            - "rows": a scale for every row, so that outliers do not pull (`wt.RowNoise`; `outliers` names them);
+            - "inputs": a variance that depends on the input (`wt.InputNoise`), or "both";
+            - "auto": "scaled", "rows", "inputs" or "both", the simplest that predicts left-out rows as well as any;
+            - or a noise object, whose variance is where learning starts.
+
+            A fit with "rows" takes two to four times as long as one with "scaled"; see the tutorial on noise.
         learn: whether to learn hyperparameters by evidence; False takes them as given.
         standardise: whether to standardise inputs and targets.
         choose_rows: rows of the random subset on which architectures are compared.
@@ -62,6 +72,7 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         tails_: what was measured (None without `calibrate`).
         choice_, evidence_fit_: what was compared and learned (None where nothing was).
         table_: of a model that was fitted to a frame, the fitted `TableEncoder`; else None.
+        noise_choice_: how the kinds of noise compared, with noise="auto".
         n_features_in_, feature_names_in_: as in scikit-learn.
 
     Example:
@@ -105,6 +116,29 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         if not isinstance(self.integrate_rows, numbers.Integral) or self.integrate_rows < 0:
             raise ValueError(f"integrate_rows must be an integer, zero or more; got {self.integrate_rows!r}.")
 
+        kind = self._kind_of_noise()
+        if kind == "auto" and not self.learn:
+            raise ValueError("noise='auto' is chosen by learning: name a kind of noise, or leave learn at True.")
+
+    def _noise(self) -> Noise:
+        if isinstance(self.noise, (RowNoise, InputNoise)):
+            return self.noise
+        if self._kind_of_noise() is not None:
+            return ScaledNoise(0.05)
+        if isinstance(self.noise, str) and self.noise not in KINDS:
+            raise ValueError(
+                f"noise must be one of {', '.join(map(repr, (*KINDS, *INFERRED)))}, or a noise object such as "
+                f"wt.RowNoise(...); got {self.noise!r}."
+            )
+        return super()._noise()
+
+    def _kind_of_noise(self) -> NoiseName | Literal["auto"] | None:
+        return self.noise if isinstance(self.noise, str) and self.noise in INFERRED else None
+
+    def _costliest_noise(self) -> type:
+        kind = self._kind_of_noise()
+        return type(self._noise()) if kind is None else RowNoise if kind == "rows" else InputNoise
+
     def _most_rows_to_integrate(self) -> int:
         return int(self.integrate_rows)
 
@@ -128,7 +162,7 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         weights = check_weights(sample_weight, x)
         columns = y.reshape(len(y), -1)
         seen = weights > 0
-        scaling = Scaling.of(columns[seen], weights[seen]) if self.standardise else Scaling.identity(columns.shape[1])
+        scaling = self._target_scaling(columns[seen], weights[seen])
         self.y_scaling_ = scaling
         self._learn_and_condition(x, scaling.apply(columns).reshape(y.shape), weights)
         posterior = self.posterior_
@@ -136,6 +170,12 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             Tails.measure(posterior.y, self._mixture.left_out(), posterior.rows.counts) if self.calibrate else None
         )
         return self
+
+    def _target_scaling(self, y: np.ndarray, weights: np.ndarray) -> Scaling:
+        if not self.standardise:
+            return Scaling.identity(y.shape[1])
+        expects_outliers = self._kind_of_noise() in ("rows", "both", "auto") or isinstance(self.noise, RowNoise)
+        return Scaling.robust(y, weights) if expects_outliers else Scaling.of(y, weights)
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
@@ -227,6 +267,29 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         factor = self.y_scaling_.factor
         dist = effect_of(self, self._new_inputs(X), features)
         return dist.rescale(0.0, factor[0] if len(dist.event_shape) == 1 else factor)
+
+    def outliers(self, threshold: float = 2.0) -> np.ndarray:
+        """Rows whose noise is far larger than that of an ordinary row at the same input, the most extreme first.
+
+        Args:
+            threshold: how many times the standard deviation of an ordinary row's noise theirs is at least.
+
+        Returns:
+            Indices of the rows that were fitted (those of positive weight); none where rows have no scales of their
+            own.
+
+        Example:
+            >>> import numpy as np, widetail as wt
+            >>> x = np.linspace(-2.0, 2.0, 40)[:, None]
+            >>> y = np.sin(2.0 * x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+            >>> y[20] += 4.0
+            >>> wt.ScaleMixtureRegressor(net=wt.nn.mlp(2, "erf"), noise="rows").fit(x, y).outliers().tolist()
+            [20]
+        """
+        posterior = self.posterior
+        if isinstance(posterior, RowPosterior) or (isinstance(posterior, InputPosterior) and posterior.scales.own):
+            return posterior.outliers(threshold)
+        return np.zeros(0, dtype=int)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int = 0) -> np.ndarray:
         """Joint draws of y, shape (n, n_samples) or (n, outputs, n_samples); one readout scale for each draw."""

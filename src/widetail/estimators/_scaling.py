@@ -3,8 +3,11 @@
 import dataclasses
 
 import numpy as np
+import scipy.special
 
 from widetail.files import savable
+
+QUARTILES_APART = 2 * float(scipy.special.ndtri(0.75))  # of a normal law, in standard deviations
 
 
 @savable("estimators.Scaling")
@@ -13,8 +16,8 @@ class Scaling:
     """Column-wise shift and factor: `(values - shift) / factor`.
 
     Attributes:
-        shift: weighted mean of each column.
-        factor: weighted standard deviation; 1 for a constant column.
+        shift: weighted mean of each column, or its median.
+        factor: weighted standard deviation, or what the quartiles say of it; 1 for a constant column.
     """
 
     shift: np.ndarray
@@ -35,6 +38,17 @@ class Scaling:
         # differences at the level of rounding are no differences
         is_constant = spread <= 10 * np.finfo(values.dtype).eps * np.abs(mean)
         return cls(mean * unit, np.where(is_constant, 1.0, spread * unit))
+
+    @classmethod
+    def robust(cls, values: np.ndarray, weights: np.ndarray) -> "Scaling":
+        """The same from median and quartiles, in which outliers have little say; as `of` where quartiles are equal."""
+        plain = cls.of(values, weights)
+        standard = plain.apply(values)
+        low, middle, high = np.quantile(standard, (0.25, 0.5, 0.75), axis=0, weights=weights, method="inverted_cdf")
+        spread = (high - low) / QUARTILES_APART
+        has_spread = spread > np.finfo(float).eps
+        shift = np.where(has_spread, plain.shift + middle * plain.factor, plain.shift)
+        return cls(shift, np.where(has_spread, spread, 1.0) * plain.factor)
 
     @classmethod
     def identity(cls, columns: int) -> "Scaling":

@@ -15,6 +15,7 @@ from widetail.learning._noise_choice import NoiseChoice as NoiseChoice
 from widetail.learning._noise_choice import NoiseName as NoiseName
 from widetail.learning._noise_choice import choose_noise as choose_noise
 from widetail.learning._noise_choice import noise_of_kind as noise_of_kind
+from widetail.learning._noise_choice import with_noise_of_kind as with_noise_of_kind
 from widetail.learning._parameters import Parameters as Parameters
 from widetail.learning._row_fit import learn_row_law as learn_row_law
 from widetail.learning._weighted_posterior import WeightedPosterior as WeightedPosterior

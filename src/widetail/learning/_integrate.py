@@ -20,8 +20,9 @@ from widetail.files import savable
 from widetail.learning._hyperpriors import Hyperpriors
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters
+from widetail.learning._row_fit import with_noise
 from widetail.learning._weighted_posterior import WeightedPosterior
-from widetail.process import RowFactors, ScaleMixture, check_counts, check_noise_weights
+from widetail.process import Noise, RowFactors, ScaledNoise, ScaleMixture, check_counts, check_noise_weights
 from widetail.progress import Progress, reporter
 
 DEGREES = 8.0  # of the t distribution that draws come from: wider than a normal one, so that weights stay bounded
@@ -67,6 +68,16 @@ class Integrated:
     def posterior(self, x: Any, y: Any, **rows: Any) -> WeightedPosterior:
         """Condition every process on the same data; `rows` are `noise_weights` and `counts`."""
         return WeightedPosterior([process.posterior(x, y, **rows) for process in self.processes], self.weights)
+
+    def with_noise(self, noise: Noise | None) -> "Integrated":
+        """The same processes with another kind of noise, each with the variance that it has; None leaves them."""
+        if noise is None or isinstance(noise, ScaledNoise):
+            return self
+
+        def changed(process: ScaleMixture) -> ScaleMixture:
+            return with_noise(process, dataclasses.replace(noise, variance=process.noise.variance))
+
+        return dataclasses.replace(self, processes=[*map(changed, self.processes)], best=changed(self.best))
 
     def __str__(self) -> str:
         width = max(map(len, self.log_evidences))

@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from widetail.learning._choose import Choice, choose
 from widetail.learning._fit import EvidenceFit, fit_evidence
+from widetail.learning._noise_choice import NoiseChoice, NoiseName, choose_noise, with_noise_of_kind
 from widetail.process import ScaleMixture
 from widetail.progress import Progress
 
@@ -29,12 +30,14 @@ class Learned:
         weights: one per process, adding up to one.
         choice: how the candidates compared; None where there was one, or too few rows to tell.
         fit: how the best was learned; None where nothing was.
+        noise_choice: how the kinds of noise compared; None where none were.
     """
 
     processes: dict[str, ScaleMixture]
     weights: tuple[float, ...]
     choice: Choice | None = None
     fit: EvidenceFit | None = None
+    noise_choice: NoiseChoice | None = None
 
     @classmethod
     def as_given(cls, candidates: Mapping[str, ScaleMixture]) -> "Learned":
@@ -58,6 +61,7 @@ def learn(
     x: Any,
     y: Any,
     *,
+    noise: NoiseName | Literal["auto"] | None = None,
     counts: Any = None,
     choose_rows: int = 800,
     choose_iterations: int = 25,
@@ -76,8 +80,11 @@ def learn(
         candidates: a process, or several by name.
         x: inputs, rows first, in standard units.
         y: targets, shape (n,) or (n, outputs), in units that the prior of the scale is meant for.
+        noise: kind of noise, in place of that of the candidates, whose variance is where it starts: "constant", "rows",
+            "inputs", "both", or "auto" to have `choose_noise` choose. With "rows" and "both" candidates are compared
+            with a scale for every row already, so that outliers have no say in it.
         counts: how often each row was observed.
-        choose_rows: rows of the random subset on which candidates are compared.
+        choose_rows: rows of the random subset on which candidates, and kinds of noise, are compared.
         choose_iterations: of each candidate's optimisation.
         learn_rows: rows of the random subset from which the best is learned.
         max_iterations: of its optimisation.
@@ -100,12 +107,32 @@ def learn(
         raise ValueError("candidates must hold at least one process.")
     observations = len(y) if counts is None else float(np.sum(counts))
     if observations < FEWEST_TO_LEARN_FROM:
-        return Learned.as_given(candidates)
-    shared = {"counts": counts, "seed": seed, "progress": progress}
-    choice, (name, process) = None, next(iter(candidates.items()))
-    if len(candidates) > 1:
-        rough = {"max_iterations": min(max_iterations, choose_iterations), "tolerance": max(tolerance, ROUGH_TOLERANCE)}
-        choice = choose(candidates, x, y, subset=choose_rows, **rough, **shared)
-        name, process = choice.name, choice.fit.process
-    fit = fit_evidence(process, x, y, subset=learn_rows, max_iterations=max_iterations, tolerance=tolerance, **shared)
-    return Learned({name: fit.process}, (1.0,), choice, fit)
+        kind = "constant" if noise == "auto" else noise
+        return Learned.as_given({name: with_noise_of_kind(one, kind, x) for name, one in candidates.items()})
+    shared = {"counts": counts, "seed": seed}
+    rough = {"max_iterations": min(max_iterations, choose_iterations), "tolerance": max(tolerance, ROUGH_TOLERANCE)}
+
+    def compared(kind: NoiseName | None) -> Choice:
+        alike = {name: with_noise_of_kind(one, kind, x) for name, one in candidates.items()}
+        return choose(alike, x, y, subset=choose_rows, progress=progress, **rough, **shared)
+
+    kind, choice, noise_choice = noise, None, None
+    if noise == "auto":
+        choice = compared("constant")
+        noise_choice = choose_noise(choice.fit.process, x, y, subset=choose_rows, learn=("noise",), **rough, **shared)
+        kind = noise_choice.name
+    rows_differ = kind in ("rows", "both")
+    if len(candidates) > 1 and (choice is None or rows_differ):
+        choice = compared("rows" if rows_differ else None if kind is None else "constant")
+    name, process = next(iter(candidates.items())) if choice is None else (choice.name, choice.fit.process)
+    fit = fit_evidence(
+        with_noise_of_kind(process, kind, x),
+        x,
+        y,
+        subset=learn_rows,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+        progress=progress,
+        **shared,
+    )
+    return Learned({name: fit.process}, (1.0,), choice if len(candidates) > 1 else None, fit, noise_choice)

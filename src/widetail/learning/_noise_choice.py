@@ -1,6 +1,7 @@
 """Choosing between kinds of noise: constant, per row, by input, both."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
@@ -9,6 +10,7 @@ import numpy as np
 from widetail.checks import check_targets
 from widetail.kernels import RBF, Kernel
 from widetail.learning._fit import EvidenceFit, fit_evidence
+from widetail.learning._parameters import Part
 from widetail.learning._row_fit import with_noise
 from widetail.priors import InverseGamma
 from widetail.process import InputNoise, Noise, RowNoise, ScaledNoise, ScaleMixture
@@ -60,6 +62,25 @@ def noise_of_kind(name: str, variance: Any, features: int, net: Kernel | None = 
     return InputNoise(net, variance, rows=InverseGamma(2.0, 2.0) if name == "both" else None)
 
 
+def with_noise_of_kind(process: ScaleMixture, kind: str | None, x: Any, net: Kernel | None = None) -> ScaleMixture:
+    """The process with another kind of noise, its variance where it was; None leaves it as it is.
+
+    By default the network of the noise is that of `noise_of_kind` for tables, that of the function for sequences and
+    images. What is learned of a law of the scales of rows is kept.
+    """
+    if kind is None:
+        return process
+    if net is None and np.ndim(x) > 2 and isinstance(process.kernel, Kernel):
+        net = process.kernel
+    noise = noise_of_kind(kind, process.noise.variance, int(np.shape(x)[-1]), net)
+    law = process.noise.prior if isinstance(process.noise, RowNoise) else None
+    if law is not None and isinstance(noise, RowNoise):
+        noise = RowNoise(law, process.noise.variance)
+    elif law is not None and isinstance(noise, InputNoise) and noise.rows is not None:
+        noise = dataclasses.replace(noise, rows=law)
+    return with_noise(process, noise)
+
+
 def choose_noise(
     process: ScaleMixture,
     x: Any,
@@ -70,6 +91,7 @@ def choose_noise(
     counts: Any = None,
     subset: int | None = 800,
     seed: int = 0,
+    learn: tuple[Part, ...] = ("kernel", "noise"),
     max_iterations: int = 25,
     tolerance: float = 1e-4,
 ) -> NoiseChoice:
@@ -88,6 +110,7 @@ def choose_noise(
         counts: how often each row was observed.
         subset: learn from a random subset of this many rows.
         seed: of the subset.
+        learn: as in `fit_evidence`; ("noise",) leaves the function's numbers alone and is several times as fast.
         max_iterations, tolerance: of `fit_evidence`.
 
     Example:
@@ -105,13 +128,15 @@ def choose_noise(
     counts = np.ones(len(y)) if counts is None else np.asarray(counts, dtype=np.float64)
     rows = np.sort(np.random.default_rng(seed).permutation(len(y))[:subset])
     x, y, counts = x[rows], y[rows], counts[rows]
-    features = int(np.shape(x)[-1])
     fits, densities = {}, {}
     for kind in sorted(kinds, key=NOISES.index):
-        noise = noise_of_kind(kind, process.noise.variance, features, net)
-        options = {"counts": counts, "max_iterations": max_iterations, "tolerance": tolerance}
-        fits[kind] = fit_evidence(with_noise(process, noise), x, y, **options)
-        left = fits[kind].process.posterior(x, y, counts=counts).left_out_dist()
+        start = with_noise_of_kind(process, kind, x, net)
+        options = {"learn": learn, "counts": counts, "max_iterations": max_iterations, "tolerance": tolerance}
+        with warnings.catch_warnings():
+            # noise that does not fit the rows is found slowly, and its score says so
+            warnings.filterwarnings("ignore", "the (scales of the rows|noise of the inputs) still change")
+            fits[kind] = fit_evidence(start, x, y, **options)
+            left = fits[kind].process.posterior(x, y, counts=counts).left_out_dist()
         densities[kind] = np.asarray(left.log_prob(y)).reshape(len(y), -1).sum(axis=1)
     total = counts.sum()
     scores = {kind: float(counts @ each / total) for kind, each in densities.items()}

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import scipy.special
-import scipy.stats
 
 from widetail.predictive import Predictive, Weighted, student_mixture_root
 from widetail.process import LeftOut, Posterior
@@ -44,7 +43,8 @@ class WeightedPosterior:
         location, scale = (np.stack(part) for part in zip(*left, strict=True))  # (J, n[, outputs])
         observed = self.posteriors[0].y
         degrees = float(self.posteriors[0].rows.observations)
-        log_density = scipy.stats.t.logpdf(observed, degrees, location, scale).reshape(*location.shape[:2], -1).sum(-1)
+        log_density = np.stack([np.asarray(one.left_out_dist().log_prob(observed)) for one in self.posteriors])
+        log_density = log_density.reshape(*location.shape[:2], -1).sum(-1)
         weights = scipy.special.softmax(np.log(self.weights)[:, None] - log_density, axis=0)  # (J, n)
         outputs = location[0].size // location.shape[1]
         weights = np.repeat(weights, outputs, axis=1)

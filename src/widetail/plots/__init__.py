@@ -12,4 +12,5 @@ from widetail.plots._comparison import comparison as comparison
 from widetail.plots._effects import effects as effects
 from widetail.plots._functions import density_tails as density_tails
 from widetail.plots._functions import predictive_band as predictive_band
+from widetail.plots._outliers import left_out as left_out
 from widetail.plots._table import ResultTable as ResultTable

@@ -5,15 +5,18 @@ import functools
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from widetail.checks import check_targets, like_targets, two_dimensional
 from widetail.mixing import ScalePosterior
-from widetail.predictive import OwnScales, Predictive
+from widetail.predictive import OwnScales
 from widetail.priors import ScalePrior
-from widetail.process._base import Diagnostics, Posterior, check_new
+from widetail.process._base import Diagnostics, LeftOut, Posterior, check_new
 from widetail.process._row_scales import Cavities, RowLaw
 from widetail.process._rows import RowFactors, check_counts, check_noise_weights
 from widetail.process._scaled import ScaledPosterior
+
+ONE_SIGMA = float(scipy.special.ndtr(1.0))
 
 
 class InferredNoisePosterior(Posterior):
@@ -71,7 +74,13 @@ class InferredNoisePosterior(Posterior):
         joined = np.concatenate([np.asarray(given.x), np.asarray(x)])
         return self._again(joined, np.concatenate([given.y, y]), self.factors.and_then(rows))
 
-    def left_out_dist(self) -> Predictive:
+    def left_out(self) -> LeftOut:
+        """What every row is predicted to be from the others; the scale is half the width of the central 68.3 %."""
+        dist = self.left_out_dist()
+        low, high = np.asarray(dist.quantile(np.array([1 - ONE_SIGMA, ONE_SIGMA])))
+        return LeftOut(np.asarray(dist.loc), 0.5 * (high - low))
+
+    def left_out_dist(self) -> OwnScales:
         """The law of every target given all others; marginals only, the readout scale and the numbers as learned."""
         residual, variance = self._left_out_function()
         nodes, log_weights, tail_index, thin = self._left_out_noise()

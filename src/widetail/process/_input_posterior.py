@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from widetail.checks import like_targets, two_dimensional
+from widetail.checks import two_dimensional
 from widetail.kernels import Kernel
 from widetail.mixing import scale_posterior
 from widetail.numerics import CholeskyFactor
 from widetail.predictive import OwnScales, Predictive, from_scale
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import LeftOut, as_double, check_new
+from widetail.process._base import as_double, check_new
 from widetail.process._inferred import InferredNoisePosterior
 from widetail.process._noise import InputNoise
 from widetail.process._noise_field import FieldLaw
@@ -171,18 +171,6 @@ class InputPosterior(InferredNoisePosterior):
         counts = self.factors.counts
         mean, variance = self.scales.field.without_own(0.5 * counts * self.cavities.outputs, counts)
         return self._noise_nodes(mean, variance, self.factors.single)
-
-    def left_out(self) -> LeftOut:
-        """What every row is predicted to be from the others; the scale is that of a row with the noise of its input."""
-        given = self.given
-        residual, variance = self._left_out_function()
-        mean, _ = self.scales.field.without_own(0.5 * self.factors.counts * self.cavities.outputs, self.factors.counts)
-        typical = self.noise * self.factors.single * np.exp(mean)
-        if self.model.rows is not None:
-            typical = typical / float(np.asarray(scale_posterior(self.model.rows).mean_precision))
-        total = variance + typical[:, None]
-        scale = np.sqrt(np.broadcast_to(total / given.scale.mean_precision, given.weights.shape))
-        return LeftOut(given.y - like_targets(residual, given.y), like_targets(scale, given.y))
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
         parts = self.given.parts(x_new)

@@ -14,7 +14,7 @@ from widetail.numerics import CholeskyFactor
 from widetail.predictive import OwnScales, Predictive, from_scale
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import LeftOut, as_double
+from widetail.process._base import as_double
 from widetail.process._inferred import InferredNoisePosterior
 from widetail.process._noise import RowNoise
 from widetail.process._options import Inference
@@ -166,15 +166,6 @@ class RowPosterior(InferredNoisePosterior):
         own = scale_posterior(self.model.prior)
         nodes, log_weights = (np.asarray(part) for part in own.nodes())
         return self.noise * self.factors.single * nodes[:, None], log_weights, own.tail_index, True
-
-    def left_out(self) -> LeftOut:
-        """What every row is predicted to be from the others; the scale is that of a row with ordinary noise."""
-        given = self.given
-        residual, variance = self._left_out_function()
-        typical = given.noise * self.factors.single / np.asarray(scale_posterior(self.model.prior).mean_precision)
-        variance = variance + typical[:, None]
-        scale = np.sqrt(np.broadcast_to(variance / given.scale.mean_precision, given.weights.shape))
-        return LeftOut(given.y - like_targets(residual, given.y), like_targets(scale, given.y))
 
     def _predict(self, x_new: Any, *, with_noise: bool) -> Predictive:
         parts = self.parts(x_new)
