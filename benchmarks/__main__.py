@@ -12,6 +12,7 @@ from benchmarks import (  # noqa: F401 (they register)
     inference,
     kernels,
     memory,
+    noise,
     programs,
     small,
     sparse,

@@ -11,6 +11,14 @@ NEURAL_TANGENTS = ("jax==0.4.30", "jaxlib==0.4.30", "numpy<2", "tf2jax==0.3.6", 
 GP_JAX = ("gpjax==1.0.0", "tinygp==0.3.1")
 GP_TORCH = ("torch==2.13.0", "gpytorch==1.15.2", "bayeso==0.6.1")
 LAPLACE = ("torch==2.13.0", "laplace-torch==0.3")
+NOISE = (
+    "torch==2.13.0",
+    "gpytorch==1.15.2",
+    "botorch==0.18.1",
+    "ngboost==0.5.11",
+    "catboost==1.2.10",
+    "quantile-forest==1.4.2",
+)
 
 ENVIRONMENTS = {
     "neural_tangents": (".venv-peer", NEURAL_TANGENTS),
@@ -19,6 +27,7 @@ ENVIRONMENTS = {
     "tinygp": (".venv-gp-jax", GP_JAX),
     "gpytorch": (".venv-gp-torch", GP_TORCH),
     "gpytorch_sparse": (".venv-gp-torch", GP_TORCH),
+    "noise": (".venv-noise", NOISE),
     "bayeso": (".venv-gp-torch", GP_TORCH),
 }
 

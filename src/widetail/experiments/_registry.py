@@ -22,6 +22,7 @@ MODULES: Mapping[str, str] = {
     "unseen": "unseen",
     "few": "few",
     "ensemble": "ensembles",
+    "noise": "noise",
 }
 
 

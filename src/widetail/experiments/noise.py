@@ -1,0 +1,104 @@
+"""Outliers, and noise that depends on the input: kinds of noise against each other and against other libraries."""
+
+import dataclasses
+import functools
+
+from widetail.datasets import UCI_NAMES
+from widetail.experiments import _noise_cases as cases
+from widetail.experiments import _noise_models as models
+from widetail.experiments._noise_report import findings
+from widetail.experiments._registry import Experiment, Size
+from widetail.experiments._runner import Outcome, Task
+
+FOR_OUTLIERS = (models.CONSTANT, models.ROWS, models.AUTO, models.SPARSE, models.HUBER)
+FOR_INPUTS = (models.CONSTANT, models.INPUTS, models.BOTH, models.AUTO, models.QUANTILES)
+PEERS_FOR_OUTLIERS = (models.PURSUIT, models.STUDENT_SVGP)
+PEERS_FOR_INPUTS = (models.NGBOOST, models.CATBOOST, models.FOREST)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseConfig:
+    """What to fit.
+
+    Attributes:
+        tables: UCI tables.
+        functions: of `datasets.FUNCTIONS`, with noise that grows along an input.
+        splits: of the 20 standard splits, from the first; as many draws of functions.
+        rows, test_rows: of every table and function, at most.
+        shares: of training targets that are replaced.
+        kinds: how they are replaced.
+        motorcycle_splits: random splits of the motorcycle data.
+        has_peers: whether other libraries take part; see `benchmarks/noise.py`.
+        seed: of everything.
+    """
+
+    tables: tuple[str, ...] = UCI_NAMES
+    functions: tuple[str, ...] = ("wing", "ackley", "dixon_price", "griewank", "rosenbrock")
+    splits: int = 1
+    rows: int = 200
+    test_rows: int = 500
+    shares: tuple[float, ...] = (0.2,)
+    kinds: tuple[cases.Kind, ...] = ("shift", "scatter", "wrong sign")
+    motorcycle_splits: int = 5
+    has_peers: bool = False
+    seed: int = 0
+
+    @classmethod
+    def quick(cls) -> "NoiseConfig":
+        """One table, one function, one kind of outliers."""
+        return cls(
+            tables=("yacht",), functions=("griewank",), rows=100, kinds=("shift",), motorcycle_splits=1, has_peers=False
+        )
+
+
+def config(size: Size) -> NoiseConfig:
+    """The configuration of each size."""
+    has_peers = models.has_peers()
+    chosen = NoiseConfig.quick() if size == "quick" else NoiseConfig()
+    return dataclasses.replace(chosen, has_peers=has_peers)
+
+
+def tasks(config: NoiseConfig) -> list[Task]:
+    """One for every table, what was done to it, and model; the cheapest models first."""
+    spoilt = [("none", 0.0), *((kind, share) for share in config.shares for kind in config.kinds)]
+    for_outliers = FOR_OUTLIERS + PEERS_FOR_OUTLIERS * config.has_peers
+    for_inputs = FOR_INPUTS + PEERS_FOR_INPUTS * config.has_peers
+    keys = [
+        {"part": "outliers", "data": table, "split": split, "kind": kind, "percent": round(100 * share), "model": model}
+        for split in range(config.splits)
+        for model in for_outliers
+        for table in config.tables
+        for kind, share in spoilt
+    ]
+    loud = [(name, split) for split in range(config.splits) for name in (*config.tables, *config.functions)]
+    loud += [(cases.MOTORCYCLE, split) for split in range(config.motorcycle_splits)]
+    keys += [
+        {"part": "inputs", "data": name, "split": split, "kind": "inputs", "percent": 0, "model": model}
+        for model in for_inputs
+        for name, split in loud
+    ]
+    return [Task(key, functools.partial(_run, config, **key)) for key in keys]
+
+
+def _run(config: NoiseConfig, part: str, data: str, split: int, kind: cases.Kind, percent: int, model: str) -> Outcome:
+    if data == cases.MOTORCYCLE:
+        case = cases.motorcycle(split, config.seed)
+    elif data in config.functions:
+        case = cases.loud_function(data, split, config.rows, config.test_rows, config.seed)
+    else:
+        case = cases.table(data, split, config.rows, config.test_rows, config.seed)
+    if part == "outliers":
+        case = cases.spoilt(case, kind, percent / 100, config.seed + split)
+    return Outcome([models.fit_and_predict(model, case, config.seed)])
+
+
+EXPERIMENT = Experiment(
+    title="Outliers, and noise that depends on the input",
+    question=(
+        "How much do wrong targets cost a regression with one noise variance, with a scale for every row, and methods "
+        "of other libraries; and what does a noise variance that depends on the input give where noise does?"
+    ),
+    config=config,
+    tasks=tasks,
+    findings=findings,
+)
