@@ -38,7 +38,7 @@ def relevance_pursuit(x, y, x_test, levels):
     return units.back(mean, np.sqrt(variance))
 
 
-def student_t_svgp(x, y, x_test, levels, inducing=100, steps=600):
+def student_t_svgp(x, y, x_test, levels, inducing=50, steps=300):
     """GPyTorch: Student-t likelihood with learned degrees of freedom, RBF kernel with lengths."""
     import gpytorch
     import torch

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from widetail import nn
-from widetail.estimators import Scaling
+from widetail.estimators import Scaling, _exact
 
 NET = nn.mlp(1, "erf")
 QUICK = {"net": NET, "max_iterations": 8}
@@ -104,7 +104,11 @@ def test_noise_that_depends_on_the_input():
     assert inputs.log_score(new, clean) > constant.log_score(new, clean) + 0.5
 
 
-def test_few_rows_are_integrated_given_the_noise_of_the_rows(tmp_path):
+def test_few_rows_are_integrated_given_the_noise_of_the_rows(tmp_path, monkeypatch):
+    # one architecture in place of four
+    monkeypatch.setattr(
+        _exact, "candidates_for_few_rows", lambda features: {"sum": wt.kernels.Anova(3.0, 0.15, order=1)}
+    )
     rng = np.random.default_rng(3)
     x = rng.normal(size=(40, 2))
     y = x[:, 0] + np.sin(2 * x[:, 1]) + 0.1 * rng.normal(size=40)
@@ -121,7 +125,10 @@ def test_few_rows_are_integrated_given_the_noise_of_the_rows(tmp_path):
     assert_allclose(wt.load(tmp_path / "model").predict(new), model.predict(new), rtol=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["rows", "inputs", "both", "auto"])
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("inputs", "both", "auto")]
+
+
+@pytest.mark.parametrize("kind", ["rows", *SLOW])
 @pytest.mark.parametrize("case", ["two rows", "constant y", "half equal", "all far"])
 def test_hard_cases_end_with_finite_numbers(kind, case):
     rng = np.random.default_rng(0)

@@ -21,6 +21,9 @@ def reproduce(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder of the results; results/NAME-SIZE by default."),
     ] = None,
+    so_far: Annotated[
+        bool, typer.Option("--so-far", help="Only write the report, of the results that there are.")
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -40,7 +43,7 @@ def reproduce(
     if name not in (*names, "all"):
         raise UsageError(f"no experiment is called {name!r}; there are {', '.join(names)}, and all.")
     size = "full" if is_full else "quick"
-    found = experiments.reproduced(name, size=size, out=out, progress=not quiet)
+    found = experiments.reproduced(name, size=size, out=out, progress=not quiet, so_far=so_far)
     results = {"experiment": name, "size": size, "report": str(found.page), "findings": found.findings}
 
     def show(console: Any) -> None:

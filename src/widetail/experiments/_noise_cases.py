@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from widetail.datasets import FUNCTIONS, load_regression
+from widetail import datasets
 
 Kind = Literal["none", "shift", "scatter", "wrong sign", "inputs"]
 FAR = 5.0  # standard deviations of the targets, of shifts and scatters
@@ -42,7 +42,7 @@ def table(name: str, number: int, rows: int, test_rows: int, seed: int) -> Case:
         test_rows: at most.
         seed: of the part.
     """
-    split = load_regression(name).split(number)
+    split = datasets.load_regression(name).split(number)
     order = np.random.default_rng([seed, number]).permutation(len(split.y_train))
     kept, over = np.sort(order[:rows]), order[rows:]
     x_test = np.concatenate([split.x_test, split.x_train[over]])[:test_rows]
@@ -76,7 +76,7 @@ def spoilt(case: Case, kind: Kind, share: float, seed: int) -> Case:
 
 def loud_function(name: str, number: int, rows: int, test_rows: int, seed: int) -> Case:
     """A function of ten inputs, with noise that grows twentyfold along the first of them."""
-    function = FUNCTIONS[name]
+    function = datasets.FUNCTIONS[name]
     x, y, x_test, y_test = function.draw(rows, test_rows, noise=0.0, seed=seed + number)
     rng, spread = np.random.default_rng([seed, number, 2]), float(np.std(y_test))
     low, high = function.box[0]

@@ -91,7 +91,7 @@ def _ours(model: str, case: Case, seed: int) -> Forecast:
         choice = fitted.noise_choice_
         about = {"outliers": len(fitted.outliers()), "noise": None if choice is None else choice.name}
     dist = fitted.predict_dist(case.x_test)
-    quantiles = np.asarray(dist.quantile(LEVELS[:, None] * np.ones(len(case.y_test))))
+    quantiles = np.asarray(dist.quantile(LEVELS))
     return Forecast(np.asarray(fitted.predict(case.x_test)), metrics.nll(dist, case.y_test), quantiles, about)
 
 

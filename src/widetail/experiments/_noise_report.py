@@ -7,7 +7,7 @@ import numpy as np
 
 from widetail.experiments._aggregate import Rows, summarise
 from widetail.experiments._noise_cases import FAR, MOTORCYCLE, has_motorcycle
-from widetail.experiments._noise_models import AUTO, CONSTANT, INPUTS, OURS, ROWS
+from widetail.experiments._noise_models import AUTO, BOTH, CONSTANT, INPUTS, OURS, ROWS
 from widetail.experiments._registry import Findings, Results
 from widetail.experiments._report import Bullets, Prose, Section, Table, TextTable
 from widetail.experiments._tables import ours, side_by_side
@@ -17,7 +17,7 @@ COVERAGE = 0.9
 
 
 def findings(results: Results) -> Findings:
-    """Sentences and tables, of outliers and of inputs."""
+    """Sentences and tables, of outliers and of inputs; of what there is, where a run is not finished."""
     spoilt = [row for row in results.rows if row["part"] == "outliers"]
     loud = [row for row in results.rows if row["part"] == "inputs"]
     return Findings(
@@ -33,62 +33,80 @@ def findings(results: Results) -> Findings:
 
 def _of_outliers(rows: Rows) -> list[str]:
     rmse = _means(rows, ("data", "kind", "percent", "model"), "rmse")
-    tables, worst = _names(rows, "data"), max(row["percent"] for row in rows)
+    worst = max((row["percent"] for row in rows), default=0)
     kinds = [kind for kind in _names(rows, "kind") if kind != "none"]
-    others = [model for model in _names(rows, "model") if model not in OURS]
     sentences = []
-    for model in (CONSTANT, ROWS, AUTO):
-        growth = {
-            table: [rmse[table, kind, worst, model] / rmse[table, "none", 0, model] for kind in kinds]
-            for table in tables
-        }
-        held = sum(max(ratios) <= 1.1 for ratios in growth.values())
-        mean = ", ".join(
-            f"{kind} {np.median([ratios[i] for ratios in growth.values()]):.2f}" for i, kind in enumerate(kinds)
-        )
+    for model in _names(rows, "model"):
+        for kind in kinds:
+            growth = [
+                rmse[table, kind, worst, model] / rmse[table, "none", 0, model]
+                for table in _names(rows, "data")
+                if (table, kind, worst, model) in rmse and (table, "none", 0, model) in rmse
+            ]
+            if growth:
+                sentences.append(
+                    f"{_title(model)}, {worst} % of targets replaced ({kind}): the RMSE grows {np.median(growth):.2f} "
+                    f"times (median of the tables), at most 1.10 times on {sum(g <= 1.1 for g in growth)} of "
+                    f"{len(growth)} tables."
+                )
+    price = [
+        rmse[table, "none", 0, ROWS] / rmse[table, "none", 0, CONSTANT] - 1
+        for table in _names(rows, "data")
+        if {(table, "none", 0, ROWS), (table, "none", 0, CONSTANT)} <= set(rmse)
+    ]
+    if price:
         sentences.append(
-            f"{model.capitalize()} noise: RMSE with {worst} % wrong targets over that with none, median of the tables: "
-            f"{mean}; at most 1.10 for every kind on {held} of {len(tables)} tables."
+            f"Without wrong targets a scale for every row changes the RMSE of one noise variance by "
+            f"{_percent(min(price))} to {_percent(max(price))}; it is at most 1 % more on "
+            f"{sum(p <= 0.01 for p in price)} of {len(price)} tables."
         )
-    price = {table: rmse[table, "none", 0, ROWS] / rmse[table, "none", 0, CONSTANT] - 1 for table in tables}
-    sentences.append(
-        f"Without outliers a scale for every row changes the RMSE of constant noise by {_percent(min(price.values()))} "
-        f"to {_percent(max(price.values()))}; by at most 1 % more on "
-        f"{sum(one <= 0.01 for one in price.values())} of {len(tables)} tables."
-    )
-    for kind in kinds:
-        best = [rmse[t, kind, worst, ROWS] <= TIED * min(rmse[t, kind, worst, m] for m in others) for t in tables]
-        sentences.append(
-            f"With {worst} % of targets replaced ({kind}), a scale for every row has the smallest RMSE, or within 2 % "
-            f"of it, on {sum(best)} of {len(tables)} tables, against {_listed(others)}."
-        )
-    return sentences
+    return sentences + [sentence for kind in kinds for sentence in _beaten(rmse, kind, worst, _names(rows, "model"))]
+
+
+def _beaten(rmse: Mapping[tuple[Any, ...], float], kind: str, worst: int, models: Sequence[str]) -> list[str]:
+    """How often a scale for every row is the best, of the tables that all models of other kinds have done."""
+    others = [model for model in models if model not in OURS]
+    done = [
+        key[0] for key in rmse if key[1:] == (kind, worst, ROWS) and all((*key[:3], other) in rmse for other in others)
+    ]
+    if not (done and others):
+        return []
+    best = [rmse[t, kind, worst, ROWS] <= TIED * min(rmse[t, kind, worst, other] for other in others) for t in done]
+    return [
+        f"With {worst} % of targets replaced ({kind}) a scale for every row has the smallest RMSE, or within 2 % of "
+        f"it, on {sum(best)} of {len(done)} tables, against {', '.join(others)}."
+    ]
 
 
 def _of_inputs(rows: Rows) -> list[str]:
     crps = _means(rows, ("data", "model"), "crps")
-    data, others = _names(rows, "data"), [model for model in _names(rows, "model") if model not in OURS]
     sentences = []
     for model in (INPUTS, AUTO):
-        wins = {other: f"{sum(crps[one, model] < crps[one, other] for one in data)}" for other in [CONSTANT, *others]}
-        said = ", ".join(f"{name} {count}" for name, count in wins.items())
-        sentences.append(f"{_TITLES[model]}: lower CRPS, out of {len(data)} data sets, than {said}.")
-    for model in (CONSTANT, INPUTS, AUTO):
+        for other in _names(rows, "model"):
+            both = [name for name in _names(rows, "data") if {(name, model), (name, other)} <= set(crps)]
+            if both and model != other:
+                wins = sum(crps[name, model] < crps[name, other] for name in both)
+                sentences.append(f"{_title(model)}: lower CRPS than {other} on {wins} of {len(both)} data sets.")
+    for model in _names(rows, "model"):
         parts = _coverage(rows, model)
-        worst = float(np.max(np.abs(parts - COVERAGE)))
         said = ", ".join(f"{100 * part:.1f}" for part in parts)
         sentences.append(
-            f"{_TITLES[model]}: 90 % intervals hold {said} % of the targets, from the narrowest fifth of the intervals "
-            f"to the widest, mean of the data sets; at most {100 * worst:.1f} points off."
+            f"{_title(model)}: 90 % intervals hold {said} % of the targets, from the narrowest fifth of the intervals "
+            f"to the widest, mean of the data sets; at most {100 * np.max(np.abs(parts - COVERAGE)):.1f} points off."
         )
     return sentences
 
 
+def _title(model: str) -> str:
+    return _TITLES.get(model, model)
+
+
 _TITLES = {
-    CONSTANT: "Constant noise",
+    CONSTANT: "One noise variance",
     ROWS: "A scale for every row",
     INPUTS: "Noise of the input",
-    AUTO: "Automatic noise",
+    BOTH: "Noise of the input with a scale for every row",
+    AUTO: "The noise that was chosen",
 }
 
 
@@ -98,7 +116,10 @@ def _outlier_tables(rows: Rows) -> list[Any]:
     for kind, percent in dict.fromkeys((row["kind"], row["percent"]) for row in rows):
         part = [row for row in rows if (row["kind"], row["percent"]) == (kind, percent)]
         done = "no wrong targets" if kind == "none" else f"{percent} % wrong targets, {kind}"
-        for value, title in (("rmse", "RMSE over that of constant noise without wrong targets"), ("nll", "NLL, nats")):
+        for value, title in (
+            ("rmse", "RMSE over that of one noise variance without wrong targets"),
+            ("nll", "NLL, nats"),
+        ):
             scaled = _relative(part, rows) if value == "rmse" else part
             entries = summarise(scaled, ("data", "model"), value)
             columns = {model: ours(entries, model) for model in models}
@@ -108,16 +129,18 @@ def _outlier_tables(rows: Rows) -> list[Any]:
 
 def _relative(part: Rows, rows: Rows) -> list[Mapping[str, Any]]:
     unit = {(r["data"], r["split"]): r["rmse"] for r in rows if r["kind"] == "none" and r["model"] == CONSTANT}
-    return [{**row, "rmse": row["rmse"] / unit[row["data"], row["split"]]} for row in part]
+    known = [row for row in part if (row["data"], row["split"]) in unit]
+    return [{**row, "rmse": row["rmse"] / unit[row["data"], row["split"]]} for row in known]
 
 
 def _input_tables(rows: Rows) -> list[Any]:
     models, data = _names(rows, "model"), _names(rows, "data")
     unit = {(row["data"], row["split"]): row["crps"] for row in rows if row["model"] == CONSTANT}
-    scaled = [{**row, "crps": row["crps"] / unit[row["data"], row["split"]]} for row in rows]
+    known = [row for row in rows if (row["data"], row["split"]) in unit]
+    scaled = [{**row, "crps": row["crps"] / unit[row["data"], row["split"]]} for row in known]
     found: list[Any] = []
     for part, value, title in (
-        (scaled, "crps", "CRPS over that of constant noise"),
+        (scaled, "crps", "CRPS over that of one noise variance"),
         (rows, "nll", "NLL, nats"),
         (rows, "in_90%", "Share of targets in 90 % intervals"),
     ):
@@ -133,11 +156,8 @@ def _input_tables(rows: Rows) -> list[Any]:
 def _coverage(rows: Rows, model: str) -> np.ndarray:
     """By fifths of the widths, mean over the data sets."""
     data = _names(rows, "data")
-    by_data = [
-        np.mean([row["in_90%_by_width"] for row in rows if (row["data"], row["model"]) == (name, model)], axis=0)
-        for name in data
-    ]
-    return np.mean(by_data, axis=0)
+    parts = {name: [r["in_90%_by_width"] for r in rows if (r["data"], r["model"]) == (name, model)] for name in data}
+    return np.mean([np.mean(found, axis=0) for found in parts.values() if found], axis=0)
 
 
 def _protocol(results: Results) -> list[str]:
@@ -177,7 +197,3 @@ def _names(rows: Rows, entry: str) -> list[Any]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:+.1f} %".replace("-", "\N{MINUS SIGN}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)

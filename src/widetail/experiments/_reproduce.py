@@ -31,7 +31,14 @@ class Reproduced(NamedTuple):
     findings: dict[str, list[str]]
 
 
-def reproduce(name: str, *, size: Size = "quick", out: Path | str | None = None, progress: bool = True) -> Path:
+def reproduce(
+    name: str,
+    *,
+    size: Size = "quick",
+    out: Path | str | None = None,
+    progress: bool = True,
+    so_far: bool = False,
+) -> Path:
     """Run an experiment of the paper and write a report.
 
     Results are appended to `rows.jsonl` in the folder as they come. A run that was interrupted, in whatever way, goes
@@ -43,24 +50,34 @@ def reproduce(name: str, *, size: Size = "quick", out: Path | str | None = None,
         out: folder of the results and the report; `results/NAME-SIZE` by default. For "all" every experiment has a
             folder of its own in it.
         progress: whether to say on standard error how far it has come.
+        so_far: only write the report, of the results that there are.
 
     Returns:
         Path of the HTML page. The same report as Markdown, `report.md`, is next to it.
     """
-    return reproduced(name, size=size, out=out, progress=progress).page
+    return reproduced(name, size=size, out=out, progress=progress, so_far=so_far).page
 
 
-def reproduced(name: str, *, size: Size = "quick", out: Path | str | None = None, progress: bool = True) -> Reproduced:
+def reproduced(
+    name: str,
+    *,
+    size: Size = "quick",
+    out: Path | str | None = None,
+    progress: bool = True,
+    so_far: bool = False,
+) -> Reproduced:
     """As `reproduce`, with the sentences of the report beside its path."""
     if size not in get_args(Size):
         raise ValueError(f"size must be 'quick' or 'full'; got {size!r}.")
     if name != "all":
         folder = default_folder(name, size) if out is None else Path(out)
-        return _finished([_run(name, size, folder, progress, _command(name, size, out))], folder)
+        return _finished([_run(name, size, folder, progress, _command(name, size, out), so_far)], folder)
     reports = []
     for part in MODULES:
         folder = default_folder(part, size) if out is None else Path(out) / part
-        reports.append(_run(part, size, folder, progress, _command(part, size, None if out is None else folder)))
+        reports.append(
+            _run(part, size, folder, progress, _command(part, size, None if out is None else folder), so_far)
+        )
         _write(reports[-1:], folder)
     return _finished(reports, default_folder("all", size) if out is None else Path(out))
 
@@ -69,13 +86,16 @@ def _finished(reports: Sequence[Report], folder: Path) -> Reproduced:
     return Reproduced(_write(reports, folder), {report.title: list(report.findings) for report in reports})
 
 
-def _run(name: str, size: Size, folder: Path, progress: bool, command: str) -> Report:
+def _run(name: str, size: Size, folder: Path, progress: bool, command: str, so_far: bool) -> Report:
     chosen = experiment(name)
     config = chosen.config(size)
     if progress:
         print(f"{name}: {config}", file=sys.stderr)
     tasks = chosen.tasks(config)
     with Store(folder, name, config) as store:
+        all_tasks = len(tasks)
+        if so_far:
+            tasks = [task for task in tasks if name_of(task.key) in store.records]
         records = run_tasks(store, tasks, seed=config.seed, progress=progress)
         by_key = {name_of(record["task"]): record for record in records}
 
@@ -84,7 +104,8 @@ def _run(name: str, size: Size, folder: Path, progress: bool, command: str) -> R
 
         found = chosen.findings(Results(config, size, rows_of(records), arrays))
     sections = [*found.sections, _how_to_repeat(command, config, folder, records)]
-    return Report(f"{chosen.title} ({size})", chosen.question, found.sentences, _facts(records), sections)
+    done = size if len(tasks) == all_tasks else f"{size}, {len(tasks)} of {all_tasks} tasks"
+    return Report(f"{chosen.title} ({done})", chosen.question, found.sentences, _facts(records), sections)
 
 
 def _command(name: str, size: Size, out: Path | str | None) -> str:

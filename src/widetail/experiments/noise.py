@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 from widetail.datasets import UCI_NAMES
 from widetail.experiments import _noise_cases as cases
@@ -10,10 +11,26 @@ from widetail.experiments._noise_report import findings
 from widetail.experiments._registry import Experiment, Size
 from widetail.experiments._runner import Outcome, Task
 
-FOR_OUTLIERS = (models.CONSTANT, models.ROWS, models.AUTO, models.SPARSE, models.HUBER)
-FOR_INPUTS = (models.CONSTANT, models.INPUTS, models.BOTH, models.AUTO, models.QUANTILES)
-PEERS_FOR_OUTLIERS = (models.PURSUIT, models.STUDENT_SVGP)
-PEERS_FOR_INPUTS = (models.NGBOOST, models.CATBOOST, models.FOREST)
+# The order in which models are fitted: what is asked for first, so that a report of what there is says most.
+ORDER = (
+    models.CONSTANT,
+    models.ROWS,
+    models.INPUTS,
+    models.HUBER,
+    models.CATBOOST,
+    models.FOREST,
+    models.PURSUIT,
+    models.STUDENT_SVGP,
+    models.NGBOOST,
+    models.QUANTILES,
+    models.AUTO,
+    models.SPARSE,
+    models.BOTH,
+)
+FOR_OUTLIERS = {models.CONSTANT, models.ROWS, models.AUTO, models.SPARSE, models.HUBER}
+FOR_OUTLIERS |= {models.PURSUIT, models.STUDENT_SVGP}
+FOR_INPUTS = {models.CONSTANT, models.INPUTS, models.BOTH, models.AUTO, models.QUANTILES}
+FOR_INPUTS |= {models.NGBOOST, models.CATBOOST, models.FOREST}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,24 +76,25 @@ def config(size: Size) -> NoiseConfig:
 
 
 def tasks(config: NoiseConfig) -> list[Task]:
-    """One for every table, what was done to it, and model; the cheapest models first."""
-    spoilt = [("none", 0.0), *((kind, share) for share in config.shares for kind in config.kinds)]
-    for_outliers = FOR_OUTLIERS + PEERS_FOR_OUTLIERS * config.has_peers
-    for_inputs = FOR_INPUTS + PEERS_FOR_INPUTS * config.has_peers
-    keys = [
-        {"part": "outliers", "data": table, "split": split, "kind": kind, "percent": round(100 * share), "model": model}
-        for split in range(config.splits)
-        for model in for_outliers
-        for table in config.tables
-        for kind, share in spoilt
-    ]
+    """One for every table, what was done to it, and model."""
+    spoilt = [("none", 0), *((kind, round(100 * share)) for share in config.shares for kind in config.kinds)]
     loud = [(name, split) for split in range(config.splits) for name in (*config.tables, *config.functions)]
     loud += [(cases.MOTORCYCLE, split) for split in range(config.motorcycle_splits)]
-    keys += [
-        {"part": "inputs", "data": name, "split": split, "kind": "inputs", "percent": 0, "model": model}
-        for model in for_inputs
-        for name, split in loud
-    ]
+    keys: list[dict[str, Any]] = []
+    for model in ORDER:
+        if model in models.PEERS and not config.has_peers:
+            continue
+        if model in FOR_OUTLIERS:
+            keys += [
+                {"part": "outliers", "data": table, "split": split, "kind": kind, "percent": percent, "model": model}
+                for split in range(config.splits)
+                for kind, percent in spoilt
+                for table in config.tables
+            ]
+        if model in FOR_INPUTS:
+            shared = {"kind": "inputs", "percent": 0, "model": model}
+            keys += [{"part": "inputs", "data": name, "split": split, **shared} for name, split in loud]
+    keys.sort(key=lambda key: key["data"] in config.functions)  # what was measured first
     return [Task(key, functools.partial(_run, config, **key)) for key in keys]
 
 
