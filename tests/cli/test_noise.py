@@ -20,7 +20,9 @@ def test_outliers_are_told_and_drawn(run, spoilt, tmp_path):
     model, picture = tmp_path / "model", tmp_path / "outliers.png"
     fit = run("fit", spoilt, "--target", "y", "--net", NET, "--noise", "rows", "--out", model, "--json")
     assert fit.code == 0, fit.err
-    found = run("inspect", model, "--json", "--plot-outliers", picture).json
+    inspected = run("inspect", model, "--json", "--plot-outliers", picture)
+    assert inspected.code == 0, inspected.err
+    found = inspected.json
     assert [one["row"] for one in found["outliers"]] == [31, 5]
     assert found["outliers"][0]["target"] < -35
     assert abs(found["outliers"][0]["predicted"]) < 1.5

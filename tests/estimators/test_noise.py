@@ -104,6 +104,7 @@ def test_noise_that_depends_on_the_input():
     assert inputs.log_score(new, clean) > constant.log_score(new, clean) + 0.5
 
 
+@pytest.mark.slow
 def test_few_rows_are_integrated_given_the_noise_of_the_rows(tmp_path, monkeypatch):
     # one architecture in place of four
     monkeypatch.setattr(

@@ -58,7 +58,7 @@ def inspect(
     facts = _facts(fitted, parts)
     left_out = _left_out(fitted.estimator)
     if left_out is not None:
-        facts["outliers"] = [left_out.facts(row) for row in fitted.estimator.outliers()]
+        facts["outliers"] = [left_out.facts(row) for row in fitted.estimator.outliers().tolist()]
     drawn = parts if parts is not None and _has_density(parts) else None
     if plot is not None and drawn is not None:
         use_no_display()
@@ -87,7 +87,7 @@ class _LeftOut(NamedTuple):
     def facts(self, row: int) -> dict[str, Any]:
         """Of one row; rows are counted from one, as in messages."""
         numbers = zip(self._fields, (float(part[row]) for part in self), strict=True)
-        return {"row": int(row) + 1, **dict(numbers)}
+        return {"row": row + 1, **dict(numbers)}
 
 
 def _left_out(estimator: Any) -> _LeftOut | None:
