@@ -52,7 +52,7 @@ class NoiseConfig:
     tables: tuple[str, ...] = UCI_NAMES
     functions: tuple[str, ...] = ("wing", "ackley", "dixon_price", "griewank", "rosenbrock")
     splits: int = 1
-    rows: int = 200
+    rows: int = 150
     test_rows: int = 500
     shares: tuple[float, ...] = (0.2,)
     kinds: tuple[cases.Kind, ...] = ("shift", "scatter", "wrong sign")
