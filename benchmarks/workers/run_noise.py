@@ -1,7 +1,7 @@
 """Other libraries on tables with wrong targets and loud inputs: `MODEL IN.npz OUT.npz`.
 
-Inputs are standardised and so are targets, where a library does not do it itself. Boosted trees hold a fifth of the rows
-out to know when to stop; everything else is the default of its library.
+Inputs are standardised and so are targets, where a library does not do it itself. Boosted trees hold a fifth of the
+rows out to know when to stop; everything else is the default of its library.
 """
 
 import sys

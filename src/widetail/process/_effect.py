@@ -7,6 +7,7 @@ import numpy as np
 from widetail.checks import like_targets
 from widetail.predictive import Predictive, from_scale
 from widetail.process._base import Posterior
+from widetail.process._inferred import InferredNoisePosterior
 from widetail.process._scaled import ScaledPosterior
 
 
@@ -18,7 +19,7 @@ def effect(posterior: Posterior, part: Callable[[np.ndarray, np.ndarray], np.nda
     taken out, which makes effects of different features comparable.
 
     Args:
-        posterior: with noise inside of the scale.
+        posterior: with noise inside of the scale; where that of the rows is inferred, given what was.
         part: covariances of the summand between two sets of rows, one of the summands of `posterior.kernel`.
         x_new: inputs, rows first.
 
@@ -33,6 +34,7 @@ def effect(posterior: Posterior, part: Callable[[np.ndarray, np.ndarray], np.nda
         >>> dist.median.round(0).tolist()
         [-2.0, 2.0]
     """
+    posterior = posterior.given if isinstance(posterior, InferredNoisePosterior) else posterior
     if not isinstance(posterior, ScaledPosterior):
         raise ValueError(f"effects need noise inside of the scale (wt.ScaledNoise); got a {type(posterior).__name__}.")
     x = np.asarray(posterior.x)
