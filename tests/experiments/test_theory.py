@@ -49,6 +49,7 @@ def test_findings(tiny):
     found = theory.EXPERIMENT.findings(tiny)
     checks = result_of(tiny).checks
     assert len(checks) == 9
+    assert {check.laws for check in checks} == {9}  # the correction is for as many as there are
     passed = [sum(check.passed for check in checks if check.is_right == right) for right in (True, False)]
     assert f"**{passed[0]} of 4**" in found.sentences[0]
     assert f"**{passed[1]} of 5**" in found.sentences[0]

@@ -52,13 +52,22 @@ def test_mnist(data_folder):
 
 @pytest.mark.slow
 def test_classes_never_seen():
-    small = unseen.UnseenConfig(images=("digits",), seeds=1, rows=1500, test_rows=300, inducing=56, depth=1)
+    small = unseen.UnseenConfig(
+        images=("digits",), seeds=1, rows=1500, test_rows=300, inducing=56, depth=1, foreign=(), epochs=30
+    )
     rows = [{**task.key, **row} for task in unseen.tasks(small) for row in task.run().rows]
-    by_model = {row["model"]: row for row in rows}
-    plain, doubt = by_model["SVGP"], by_model["SVGP with doubt"]
-    assert len(by_model) == 7
+    by_fit = {row["fit"]: row for row in rows if row["law"] == unseen.OWN}
+    plain, doubt = by_fit[unseen.PLAIN], by_fit[unseen.DOUBT]
+    assert len(by_fit) == 6
     assert doubt["nll"] < plain["nll"] - 0.1
     assert doubt["nll_seen"] < plain["nll_seen"] + 0.05
-    assert by_model[unseen.DOUBLED]["nll_unseen"] < plain["nll_unseen"]
+    assert by_fit[unseen.CODED_HELD]["scale"] == pytest.approx(
+        by_fit[unseen.CODED]["b"] / (by_fit[unseen.CODED]["a"] - 1), rel=1e-4
+    )
+    for fit in (unseen.PLAIN, unseen.SHARED, unseen.CODED_PLAIN, unseen.CODED):
+        by_law = {row["law"]: row for row in rows if row["fit"] == fit}
+        tails = [by_law[law]["nll_unseen"] for law in ("t, 4 degrees", "t, 10 degrees", "t, 30 degrees", "normal")]
+        assert np.all(np.diff(tails) > 0)  # the heavier, the less is ruled out
+        assert by_law[unseen.DOUBLED]["nll_unseen"] < by_law["normal"]["nll_unseen"]
     found = unseen.EXPERIMENT.findings(Results(small, "quick", rows, lambda *key: {}))
-    assert "SVGP with doubt" in found.sentences[0]
+    assert "with doubt" in found.sentences[0]

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from widetail import metrics
-from widetail.datasets import load_images
+from widetail.datasets import DataUnavailableError, load_images
 from widetail.datasets.shifts import corrupt_mnist, rows_with_imbalance, rows_without, with_label_noise
+from widetail.experiments._image_names import shown
 from widetail.experiments._runner import Outcome, Task
 
 
@@ -72,6 +73,19 @@ def training_images(config: ImageConfig, images: str, training: str, seed: int) 
     else:
         return x, y
     return x[kept], y[kept]
+
+
+def training_rows(config: Any) -> str:
+    """How many training images there are, and which of `config.images` have fewer than `config.rows`."""
+    few = []
+    for name in config.images:
+        try:
+            count = len(load_images(name).y_train)
+        except DataUnavailableError:  # a report can be written where the data are not
+            continue
+        if count < config.rows:
+            few.append(f"{shown(name, 'clean')} {count}")
+    return f"{config.rows} training images" + (f" ({', '.join(few)}: all that are at hand)" if few else "")
 
 
 def score(

@@ -120,7 +120,7 @@ def _differences(result: "TheoryResult") -> Any:
     figure, axes = panels(len(shown), (4.2 * len(shown), 3.6))
     for ax, check in zip(axes, shown, strict=True):
         plots.comparison(check.comparison, ax=ax)
-        verdict = "rejected" if check.comparison.rejects() else "not rejected"
+        verdict = "rejected" if check.is_rejected else "not rejected"
         ax.set_title(f"{check.law}: {verdict}\njoint KS p = {check.comparison.joint_ks_pvalue:.2g}", fontsize="medium")
         ax.set_ylim(-0.16, 0.16)
     for ax in axes[1:]:

@@ -59,8 +59,8 @@ def _sentences(result: TheoryResult) -> list[str]:
     ratio = result.all_layers.distance / result.all_layers.null_distance
     return [
         f"The limits of theorems 3.1 and 3.2 are not rejected in **{sum(c.passed for c in right)} of {len(right)}** "
-        f"tests at the {LEVEL:.0%} level; laws that look similar are rejected in **{sum(c.passed for c in wrong)} of "
-        f"{len(wrong)}**.",
+        f"tests; laws that look similar are rejected in **{sum(c.passed for c in wrong)} of {len(wrong)}**, by the "
+        f"same tests at the same level, {LEVEL:.0%} for all laws together.",
         f"With all layers trained (theorem 3.3) networks are {ratio:.2f} times as far from a sample of the limit as "
         "two samples of the limit are from each other.",
         f"The distance to the limit falls like width to the power {_minus(start.rate)} ± {start.rate_error:.2f} at "
@@ -91,8 +91,9 @@ def _tests(result: TheoryResult) -> list[Any]:
     return [
         Prose(
             "Kolmogorov-Smirnov distances at five inputs; p-values of the inputs one by one and of the joint law, "
-            "which is what a scale that is shared by all inputs changes. Right laws are judged by their margins at "
-            f"the {LEVEL:.0%} level for all inputs together, wrong laws by margins and joint tests."
+            "which is what a scale that is shared by all inputs changes. Right and wrong laws are judged alike, by "
+            f"margins and joint tests, at {LEVEL:.0%} for all inputs, tests and {len(result.checks)} laws together "
+            "(Bonferroni). The energy test, by 999 permutations, cannot reject alone at such a level."
         ),
         TextTable(head, [line(check) for check in result.checks]),
     ]

@@ -35,7 +35,7 @@ def result_of(results: Results) -> TheoryResult:
             draws = _unpack(NetworkDraws, arrays, f"draws{stage}")
             for number, (title, law, is_right, predicted) in enumerate(laws):
                 comparison = _unpack(Comparison, arrays, f"comparison{stage}.{number}")
-                checks.append(Check(title, law, is_right, comparison, draws, predicted))
+                checks.append(Check(title, law, is_right, comparison, draws, predicted, theory.count_laws(config)))
     arrays = results.arrays(ALL_LAYERS)
     _, limit = theory.all_layers_law(config)
     (row,) = (row for row in results.rows if row["part"] == ALL_LAYERS)

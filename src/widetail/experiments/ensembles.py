@@ -11,7 +11,7 @@ from scipy.special import log_softmax, logsumexp
 
 from widetail.estimators import default_network
 from widetail.experiments._classification_report import Comparison
-from widetail.experiments._image_shifts import ImageConfig, score, tasks_of, training_images
+from widetail.experiments._image_shifts import ImageConfig, score, tasks_of, training_images, training_rows
 from widetail.experiments._paper import ENSEMBLES
 from widetail.experiments._registry import Experiment, Size
 from widetail.experiments._runner import Outcome, Task
@@ -117,7 +117,7 @@ def _fit(config: EnsembleConfig, prior: ScalePrior, x: np.ndarray, y: np.ndarray
 def _protocol(config: EnsembleConfig) -> list[str]:
     return [
         f"Here: {config.members} networks of 4 convolutions with {config.width} channels, NTK parametrisation, Adam, "
-        f"{config.rows} training images of which a tenth stops the training, {config.test_rows} test images, "
+        f"{training_rows(config)}, of which a tenth stops the training, {config.test_rows} test images, "
         f"{config.seeds} seeds. The paper: 8 networks, 128 channels, all images.",
         f"The mixture draws the readout variance of each network from {config.prior}; the plain ensemble has variance "
         "1. Both start from the same random numbers and see the same images in the same order.",

@@ -15,7 +15,7 @@ from widetail.estimators import SparseMixtureClassifier
 from widetail.experiments._aggregate import paired_differences, summarise
 from widetail.experiments._classification_report import CORNER, Comparison
 from widetail.experiments._image_names import shown
-from widetail.experiments._image_shifts import ImageConfig, score, tasks_of, training_images
+from widetail.experiments._image_shifts import ImageConfig, score, tasks_of, training_images, training_rows
 from widetail.experiments._paper import SPARSE
 from widetail.experiments._registry import Experiment, Findings, Results, Size
 from widetail.experiments._report import Prose, Section, Table
@@ -140,9 +140,9 @@ def network(depth: int) -> nn.Layer:
 
 def _protocol(config: SparseConfig) -> list[str]:
     return [
-        f"Here: the kernel of {config.depth} convolutions with relus, {config.inducing} inducing images, {config.rows} "
-        f"training images, {config.test_rows} test images, {config.seeds} seeds. The paper: 400 inducing images and "
-        "all training images.",
+        f"Here: the kernel of {config.depth} convolutions with relus, {config.inducing} inducing images, "
+        f"{training_rows(config)}, {config.test_rows} test images, {config.seeds} seeds. The paper: 400 inducing "
+        "images and all training images.",
         f"The scale of the SVTP has the prior {config.prior}; that of the SVGP is learned by maximising the bound. The "
         "kernel's hyperparameters are learned once for both, by the Gaussian evidence of a subset; the time of SVGP "
         "includes that.",

@@ -18,7 +18,7 @@ from widetail.predictive import Elliptical, Normal, Predictive, from_scale
 from widetail.priors import BurrXII, InverseGamma, ScalePrior
 from widetail.process import ScaleMixture
 
-LEVEL = 0.01
+LEVEL = 0.01  # for all laws of a run together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +108,7 @@ class Check:
         comparison: distances and tests.
         draws: the networks.
         predicted: the law, or draws from it.
+        laws: how many laws the run tests, for which the level is divided.
     """
 
     name: str
@@ -116,13 +117,17 @@ class Check:
     comparison: Comparison
     draws: NetworkDraws
     predicted: Predictive | np.ndarray
+    laws: int
+
+    @property
+    def is_rejected(self) -> bool:
+        """By the margins or the joint law, right or wrong: one standard for all."""
+        return self.comparison.rejects(LEVEL / self.laws)
 
     @property
     def passed(self) -> bool:
-        """The right law is not rejected, input by input; a wrong one is rejected."""
-        if self.is_right:
-            return not self.comparison.rejects_margins(LEVEL)
-        return self.comparison.rejects(LEVEL)
+        """The right law is not rejected, a wrong one is."""
+        return self.is_rejected != self.is_right
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -202,6 +207,11 @@ def families(config: TheoryConfig) -> dict[str, Family]:
     return found | {"residual": Family("residual", config.residual_net, config.priors[0], 100, False)}
 
 
+def count_laws(config: TheoryConfig) -> int:
+    """How many laws are tested: two stages of every family, and the wrong ones, of which one is of the second alone."""
+    return sum(2 + (5 if family.with_wrong else 0) for family in families(config).values())
+
+
 def draw_stages(config: TheoryConfig, family: Family) -> tuple[NetworkDraws, NetworkDraws]:
     """The same networks before and after training of the readout."""
     sizes = {"width": config.width, "networks": config.networks, "time": (0.0, math.inf)}
@@ -230,7 +240,7 @@ def check_family(config: TheoryConfig, family: Family) -> list[Check]:
     stages = zip(draw_stages(config, family), stage_laws(config, family), strict=True)
     key = _key(config, family.number)
     return [
-        Check(title, law, is_right, compare(draws, predicted, key=key), draws, predicted)
+        Check(title, law, is_right, compare(draws, predicted, key=key), draws, predicted, count_laws(config))
         for draws, laws in stages
         for title, law, is_right, predicted in laws
     ]

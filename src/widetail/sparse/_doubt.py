@@ -1,13 +1,14 @@
 """Doubt: the probability that an input is of a class of which training had no rows.
 
 A softmax over classes takes it for granted that the training rows say what every class looks like. A class without rows
-gets its probability only where all the others are ruled out, which next to no input achieves. Two things tell an input
-of a new class: the class probabilities are undecided, and the inducing inputs of every single class leave more of its
-variance open than they do for rows of known classes. How much each of them says is learned by hiding one class of the
-training rows after the other.
+gets its probability only where all the others are ruled out, which next to no input achieves. Three things tell an
+input of a new class: the class probabilities are undecided, it is farther from the rows of every single class than
+these are from each other, and the inducing inputs leave more of its variance open. How much each of them says is
+learned by hiding one class of the training rows after the other.
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from scipy.special import expit, xlogy
 
 from widetail.files import savable
 from widetail.progress import Progress, reporter
-from widetail.sparse._features import JITTER
 from widetail.sparse._model import SparseModel
 from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
+from widetail.sparse._remote import FEWEST_OF_CLASS, Known, directions
 from widetail.sparse._rows import Rows, variances
 from widetail.sparse._train import train
 from widetail.sparse._variational import Variational
@@ -30,8 +31,10 @@ ROWS_TO_TRAIN, ROWS_TO_SCORE = 4096, 2048  # of the models with a class hidden
 FEWEST_ROWS = 300
 FEWEST_CLASSES = 3  # with rows: one is hidden, and two are left to tell apart
 MOST_HIDDEN = 10  # classes that are hidden in turn
+SCORES = 3
 PRICE = 0.005  # nats per row of a known class that doubt may cost on average
 SMALLEST_ENTROPY = 1e-3  # nats
+SMALLEST_SHARE = 1e-9
 RIDGE = 1e-3
 ROUGH = 1e-3  # nats per row: what training with a class hidden is worth
 
@@ -42,16 +45,18 @@ class Doubt:
     """Learned from hidden classes; `fit_doubt` makes one.
 
     Attributes:
-        groups: class of every inducing input, shape (inducing,).
-        centre, spread: mean and standard deviation of the two scores over training rows, shape (2,).
-        weights: of the standardised scores in the logit of doubt, shape (2,).
+        near: directions of training rows in the space of the kernel, float32, shape (rows, inducing + 1).
+        labels: their classes, shape (rows,).
+        centre, spread: mean and standard deviation of the three scores over other training rows, shape (3,).
+        weights: of the standardised scores in the logit of doubt, shape (3,).
         intercept: of that logit.
         is_unseen: which classes have had no rows, shape (classes,).
         price: what the doubt cost held-out rows of known classes, nats per row.
         auroc: of telling hidden classes from known ones, over all that were hidden.
     """
 
-    groups: np.ndarray
+    near: np.ndarray
+    labels: np.ndarray
     centre: np.ndarray
     spread: np.ndarray
     weights: np.ndarray
@@ -61,8 +66,15 @@ class Doubt:
     auroc: float
 
     def __post_init__(self) -> None:
-        if not self.centre.shape == self.spread.shape == self.weights.shape == (2,) or not np.all(self.spread > 0):
-            raise ValueError("a doubt needs a centre, a positive spread and a weight for each of its two scores.")
+        if not self.centre.shape == self.spread.shape == self.weights.shape == (SCORES,) or not np.all(self.spread > 0):
+            raise ValueError("a doubt needs a centre, a positive spread and a weight for each of its three scores.")
+        if self.near.ndim != 2 or self.labels.shape != self.near.shape[:1]:
+            raise ValueError("a doubt needs directions of rows and a label for each of them.")
+
+    @functools.cached_property
+    def known(self) -> Known:
+        """Rows of the classes that have some."""
+        return Known(self.near, self.labels)
 
     def predict(self, model: SparseModel, x: Any, *, seed: int = 0) -> tuple[ClassProbabilities, np.ndarray]:
         """Class probabilities without doubt, and the probability of a class without rows, shape (m,).
@@ -72,9 +84,15 @@ class Doubt:
             x: inputs, rows first.
             seed: as in `class_probabilities`.
         """
-        features, residual = (part.astype(np.float64) for part in model.whitening.features(x))
+        return self.of_features(model, *model.whitening.features(x), seed=seed)
+
+    def of_features(
+        self, model: SparseModel, features: np.ndarray, residual: np.ndarray, *, seed: int = 0
+    ) -> tuple[ClassProbabilities, np.ndarray]:
+        """As `predict`, from what `model.whitening.features` gives."""
+        features, residual = features.astype(np.float64), residual.astype(np.float64)
         found = class_probabilities(*_latent(model, features, residual * model.open_share), seed=seed)
-        scores = _scores(model.whitening.factor, self.groups, features, residual, found.probabilities)
+        scores = _scores(self.known, features, residual, found.probabilities)
         return found, expit(self.intercept + (scores - self.centre) / self.spread @ self.weights)
 
     def applied(self, probabilities: np.ndarray, doubt: np.ndarray) -> np.ndarray:
@@ -102,28 +120,33 @@ def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Pr
 
     Args:
         model: of a `Categorical` likelihood.
-        x: training inputs in random order, rows first; the first 6,144 are used.
+        x: training inputs in random order, rows first, or their `Rows`; the first 6,144 are used.
         y: class numbers, shape (n,).
         seed: of the draws of f.
         progress: True for a bar on a terminal, or a function of (classes hidden, in all).
 
     Returns:
-        None where there are fewer than 300 rows or three classes with rows.
+        None where there are fewer than 300 rows, or three classes with ten rows.
     """
     if not isinstance(model.likelihood, Categorical):
         raise TypeError(f"doubt is about several classes; the model has the likelihood {model.likelihood!r}.")
-    x, y = np.asarray(x)[: ROWS_TO_TRAIN + ROWS_TO_SCORE], np.asarray(y)
     is_unseen = ~np.isin(np.arange(model.likelihood.classes), y)
-    y = y[: len(x)]
-    seen = np.unique(y)
-    if len(x) < FEWEST_ROWS or len(seen) < FEWEST_CLASSES:
+    y = np.asarray(y)[: ROWS_TO_TRAIN + ROWS_TO_SCORE]
+    count = _rows_to_train(len(y))
+    labels, counts = np.unique(y[:count], return_counts=True)
+    seen = labels[counts >= FEWEST_OF_CLASS]
+    if len(y) < FEWEST_ROWS or len(seen) < FEWEST_CLASSES:
         return None
-    features, residual = (part.astype(np.float64) for part in model.whitening.features(x))
+    if isinstance(x, Rows):
+        features, residual = x.features[: len(y)], x.residual[: len(y)]
+    else:
+        features, residual = model.whitening.features(np.asarray(x)[: len(y)])
+    features, residual = features.astype(np.float64), residual.astype(np.float64)
     groups = np.argmax(np.asarray(model.latent(model.whitening.inducing)[0])[:, seen], axis=1)
     groups = seen[groups]
     hidden = seen[np.linspace(0, len(seen) - 1, min(MOST_HIDDEN, len(seen))).round().astype(int)]
     report = reporter(progress, "doubt")
-    parts, labels = [], []
+    parts, new = [], []
     for number, label in enumerate(hidden.tolist()):
         report(number, len(hidden))
         is_kept = groups != label
@@ -132,17 +155,20 @@ def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Pr
         scores, is_hidden = _without(model, features, residual, y, groups, label, seed)
         if np.any(is_hidden) and not np.all(is_hidden):
             parts.append((scores - scores[~is_hidden].mean(axis=0)) / (scores[~is_hidden].std(axis=0) + 1e-12))
-            labels.append(is_hidden)
+            new.append(is_hidden)
     report(len(hidden), len(hidden))
     if not parts:
         return None
-    scores, is_hidden = np.concatenate(parts), np.concatenate(labels)
+    scores, is_hidden = np.concatenate(parts), np.concatenate(new)
     weights, intercept = _regression(scores, is_hidden)
     intercept, price = _affordable(scores[~is_hidden] @ weights, intercept)
-    own = class_probabilities(*_latent(model, features, residual * model.open_share), draws=64)
-    at_rows = _scores(model.whitening.factor, groups, features, residual, own.probabilities)
+    others = features[count:], residual[count:]
+    own = class_probabilities(*_latent(model, others[0], others[1] * model.open_share), draws=64)
+    known = Known(directions(features[:count], residual[:count]), y[:count])
+    at_rows = _scores(known, *others, own.probabilities)
     return Doubt(
-        groups=groups,
+        near=known.directions,
+        labels=known.labels,
         centre=at_rows.mean(axis=0),
         spread=at_rows.std(axis=0) + 1e-12,
         weights=weights,
@@ -176,7 +202,7 @@ def _without(
     own_factor = np.linalg.cholesky(matrix[np.ix_(is_kept, is_kept)])
     own = scipy.linalg.solve_triangular(own_factor, cross[:, is_kept].T, lower=True).T
     own_residual = np.maximum(variance - np.sum(own**2, axis=1), 0.0)
-    count = min(ROWS_TO_TRAIN, 2 * len(y) // 3)
+    count = _rows_to_train(len(y))
     chosen = np.flatnonzero(y[:count] != label)
     dtype = model.whitening.dtype
     rows = Rows.of(own.astype(dtype), own_residual * model.open_share, y)
@@ -188,30 +214,29 @@ def _without(
     probabilities = class_probabilities(
         mean, np.maximum(variance, SMALLEST_VARIANCE), found.q.law, draws=64
     ).probabilities
-    scores = _scores(own_factor, groups[is_kept], own[count:], own_residual[count:], probabilities)
-    return scores, y[count:] == label
+    known = Known(directions(own[chosen], own_residual[chosen]), y[chosen])
+    return _scores(known, own[count:], own_residual[count:], probabilities), y[count:] == label
 
 
-def _scores(
-    factor: np.ndarray, groups: np.ndarray, features: np.ndarray, residual: np.ndarray, probabilities: np.ndarray
-) -> np.ndarray:
-    """Logarithms of the share of the variance that the best class leaves open, and of the entropy; shape (m, 2)."""
-    features = np.asarray(features, np.float64)
-    matrix, cross = factor @ factor.T, features @ factor.T
-    variance = np.maximum(np.sum(features**2, axis=1) + residual, np.finfo(np.float64).tiny)
-    least = np.full(len(features), np.inf)
-    for label in np.unique(groups):
-        own = np.flatnonzero(groups == label)
-        part = matrix[np.ix_(own, own)]
-        part = part + JITTER["float32"] * np.mean(np.diagonal(part)) * np.eye(len(own))
-        explained = scipy.linalg.solve_triangular(np.linalg.cholesky(part), cross[:, own].T, lower=True)
-        least = np.minimum(least, variance - np.sum(explained**2, axis=0))
+def _rows_to_train(rows: int) -> int:
+    return min(ROWS_TO_TRAIN, 2 * rows // 3)
+
+
+def _scores(known: Known, features: np.ndarray, residual: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Logarithm of the entropy, remoteness, and logarithm of the share of the variance that is open, shape (m, 3)."""
     entropy = -np.sum(xlogy(probabilities, probabilities), axis=1)
-    return np.stack([np.log(np.maximum(least / variance, 1e-9)), np.log(entropy + SMALLEST_ENTROPY)], axis=1)
+    share = residual / np.maximum(np.sum(features**2, axis=1) + residual, np.finfo(np.float64).tiny)
+    return np.column_stack(
+        [
+            np.log(entropy + SMALLEST_ENTROPY),
+            known.remoteness(directions(features, residual)),
+            np.log(np.maximum(share, SMALLEST_SHARE)),
+        ]
+    )
 
 
 def _regression(scores: np.ndarray, is_hidden: np.ndarray) -> tuple[np.ndarray, float]:
-    """Weights and intercept with the best log score, and a little ridge."""
+    """Weights and intercept with the best log score, and a little ridge; more of a score is never less doubt."""
     design, sign = np.column_stack([scores, np.ones(len(scores))]), np.where(is_hidden, 1.0, -1.0)
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -219,8 +244,9 @@ def _regression(scores: np.ndarray, is_hidden: np.ndarray) -> tuple[np.ndarray, 
         slope = -(sign * expit(-logits)) @ design / len(sign) + RIDGE * w
         return float(np.mean(np.logaddexp(0.0, -logits)) + 0.5 * RIDGE * w @ w), slope
 
-    found: Any = scipy.optimize.minimize(loss, np.zeros(3), jac=True, method="L-BFGS-B")
-    return found.x[:2], float(found.x[2])
+    limits = [(0.0, None)] * scores.shape[1] + [(None, None)]
+    found: Any = scipy.optimize.minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", bounds=limits)
+    return found.x[:-1], float(found.x[-1])
 
 
 def _affordable(logits: np.ndarray, intercept: float) -> tuple[float, float]:
