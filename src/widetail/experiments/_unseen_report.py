@@ -108,7 +108,7 @@ def _laws(own: Rows, images: Mapping[str, str]) -> list[Table]:
         for title, value in (
             ("scale: one over the mean of one over it", "scale"), ("a", "a"), ("b", "b"),
             ("share of the open variance", "open_share"), ("price of doubt", "price"),
-            ("AUROC of hidden classes", "auroc_hidden"), ("seconds", "train_seconds"),
+            ("AUROC of hidden classes", "auroc_hidden"), ("processor seconds", "processor_seconds"),
         )
     }  # fmt: skip
     return [Table(side_by_side("Mean over seeds", "fit", rows, columns, best=None, digits=3))]
