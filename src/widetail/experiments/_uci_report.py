@@ -102,7 +102,8 @@ def _sentences(
 
 
 def _scores(rows: Sequence[Mapping[str, Any]], tables: Mapping[str, str], nll: Any) -> list[Any]:
-    short = {name: title.split(" (")[0] for name, title in tables.items()}
+    with_rbf = _rbf_counts(rows)
+    short = {name: title.split(" (")[0] + (" †" if name in with_rbf else "") for name, title in tables.items()}
 
     def layout(title: str, paper: Any, summaries: Any) -> Table:
         columns = {
@@ -117,11 +118,22 @@ def _scores(rows: Sequence[Mapping[str, Any]], tables: Mapping[str, str], nll: A
         "Bold: the best of our own columns. In italics: the paper's numbers, of another protocol; its spread is over "
         "reshuffled training sets with one fixed test set."
     )
+    if with_rbf:
+        counts = ", ".join(f"{tables[name].split(' (')[0]} {count}" for name, count in with_rbf.items())
+        note += (
+            " † On some splits the kernel with the most evidence was an RBF, and NNGP, inverse gamma and Burr XII are "
+            f"processes with that kernel, not with one of a network: {counts} splits."
+        )
     blocks: list[Any] = [Table(first.results, note), second]
     if "naval" in tables:
         small = ", ".join(f"{model} {rmse['naval', model].mean:.1e}" for model in MODELS)
         blocks.append(Prose(f"RMSE of Naval Propulsion, which two digits do not show: {small}."))
     return blocks
+
+
+def _rbf_counts(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """On how many splits of every table the columns named after networks are those of an RBF kernel."""
+    return Counter(row["table"] for row in rows if row["model"] == INVERSE_GAMMA and row["architecture"] == "rbf")
 
 
 def _priors(rows: Sequence[Mapping[str, Any]], tables: Mapping[str, str], differences: Any) -> list[Any]:
