@@ -19,7 +19,7 @@ import scipy.special
 from widetail.sparse import Rows
 
 DRAWS = 8
-BATCH = 512
+LARGEST_BATCH, FEWEST_STEPS = 512, 20  # steps of an epoch
 EPOCHS = 25
 LEARNING_RATE = 0.02
 LOG_SHAPES = np.linspace(np.log(0.5), np.log(1000.0), 129)
@@ -93,20 +93,23 @@ def train_published(
         "log_a": jnp.asarray(np.log(10.0), jnp.float32),
         "log_scale": jnp.asarray(np.log(scale), jnp.float32),
     }
-    steps = epochs * (len(rows) // BATCH)
-    rule = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, steps))
+    batch_size = min(LARGEST_BATCH, max(1, len(rows) // FEWEST_STEPS))
+    per_epoch = len(rows) // batch_size
+    rule = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, epochs * per_epoch))
     constants = tuple(np.asarray(part, np.float32) for part in (root, pull, _log_scales_of_shapes()))
     key, order = jax.random.key(seed), np.random.default_rng(seed)
-    state, parameters, bounds = rule.init(start), start, []
     step = functools.partial(_step, rule, prior, is_given, float(len(rows)))
-    for number in range(steps):
-        if number % (len(rows) // BATCH) == 0:
+    parameters, bounds = start, []
+    with jax.numpy_dtype_promotion("standard"):  # optax is not written for the strict one
+        state = rule.init(start)
+        for epoch in range(epochs):
             shuffled, bounds = order.permutation(len(rows)), []
-        at = number % (len(rows) // BATCH) * BATCH
-        some = np.sort(shuffled[at : at + BATCH])  # type: ignore[possibly-undefined]
-        batch = (rows.features[some].astype(np.float32), rows.residual[some].astype(np.float32), rows.y[some])
-        parameters, state, bound = step(parameters, state, *batch, constants, jax.random.fold_in(key, number))
-        bounds.append(bound)
+            for number in range(per_epoch):
+                some = np.sort(shuffled[number * batch_size : (number + 1) * batch_size])
+                batch = (rows.features[some].astype(np.float32), rows.residual[some].astype(np.float32), rows.y[some])
+                own_key = jax.random.fold_in(key, epoch * per_epoch + number)
+                parameters, state, bound = step(parameters, state, *batch, constants, own_key)
+                bounds.append(bound)
     own = {name: np.asarray(part, np.float64) for name, part in parameters.items()}
     a = np.inf if prior is None else float(np.exp(own["log_a"]))
     b = float(np.exp(own["log_scale"])) * (1.0 if prior is None else a)
