@@ -134,6 +134,8 @@ def _relative(part: Rows, rows: Rows) -> list[Mapping[str, Any]]:
 
 
 def _input_tables(rows: Rows) -> list[Any]:
+    if not rows:
+        return []
     models, data = _names(rows, "model"), _names(rows, "data")
     unit = {(row["data"], row["split"]): row["crps"] for row in rows if row["model"] == CONSTANT}
     known = [row for row in rows if (row["data"], row["split"]) in unit]
