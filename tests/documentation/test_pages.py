@@ -19,6 +19,7 @@ SLOW = [
     "docs/reference/widen.md",
     "docs/reference/programs.md",
     "docs/reference/sparse.md",
+    "docs/tutorials/few_rows.md",
     "docs/tutorials/images.md",
     "docs/tutorials/noise.md",
     "docs/tutorials/cluster.md",
