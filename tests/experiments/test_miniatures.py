@@ -169,7 +169,7 @@ def test_gaussian_classification(gaussian):
         assert abs(mixture - learned) < 0.01  # 1200 targets tell the readout variance
         assert learned < fixed + 0.01
     text = texts(gaussian_classification.EXPERIMENT.findings(gaussian))
-    for part in ("standard deviation of thousands", "NNGP, variance 1", "Class probabilities", "one-hot"):
+    for part in ("standard deviation of thousands", "GP, variance 1", "Class probabilities", "one-hot"):
         assert part in text
 
 
