@@ -212,7 +212,7 @@ def _foreign(
 
 def _coded(config: UnseenConfig, tested: Tested, rows: Rows, factor: np.ndarray, seed: int) -> list[dict[str, Any]]:
     """SVGP and SVTP as the scripts have them, and that SVGP with the scale of that SVTP."""
-    prior = config.prior.a  # type: ignore[attr-defined]
+    prior = float(config.prior.a)  # type: ignore[attr-defined]
     found: list[dict[str, Any]] = []
     mean_scale = 10.0
     for name, kind in (
