@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 import scipy.sparse
 import scipy.stats as st
 
@@ -33,9 +34,9 @@ class Kept(NamedTuple):
     """A model that is not fitted, or a function that fits one, and its data."""
 
     model: Any
-    x: np.ndarray
+    x: Any
     y: np.ndarray
-    new: np.ndarray = NEW
+    new: Any = NEW
 
     def fitted(self) -> Any:
         return self.model.fit(self.x, self.y) if hasattr(self.model, "fit") else self.model(self.x, self.y)
@@ -119,6 +120,12 @@ def of_counts(x: np.ndarray, y: np.ndarray) -> Any:
     return model.fit(x, y)
 
 
+def frame(numbers: np.ndarray) -> pl.DataFrame:
+    """Texts and missing cells."""
+    colours = np.where(numbers[:, 1] > 0, "blue", "red")
+    return pl.DataFrame({"a": [None, *numbers[1:, 0]], "colour": colours, "b": numbers[:, 2]}, strict=False)
+
+
 def new_in_2() -> dict[str, Kept]:
     """What files of version 1 could not hold, or did not exist."""
     rng = np.random.default_rng(4)
@@ -135,6 +142,7 @@ def new_in_2() -> dict[str, Kept]:
         "kernels": Kept(of_table, X, Y),
         "program": Kept(wt.ScaleMixtureRegressor(wt.programs.mlp(depth=1), wt.BetaPrime(3.0, 2.0), **GIVEN), X, Y),
         "integrated": Kept(wt.ScaleMixtureRegressor(), X[:14], Y[:14]),
+        "frame": Kept(wt.ScaleMixtureRegressor(wt.kernels.RBF(1.0), **GIVEN), frame(X), Y, frame(NEW)),
         "doubt": Kept(of_few_classes, pictures, classes, pictures[:5]),
         "counts": Kept(of_counts, X, np.round(np.exp(Y)).astype(float)),
     }
@@ -145,7 +153,7 @@ def kept(version: int) -> dict[str, Kept]:
     return estimators() | (new_in_2() if version > 1 else {})
 
 
-def answers(model: Any, new: np.ndarray = NEW) -> dict[str, list]:
+def answers(model: Any, new: Any = NEW) -> dict[str, list]:
     """What a loaded model must repeat."""
     if hasattr(model, "predict_proba"):
         return {"labels": model.predict(new).tolist(), "numbers": model.predict_proba(new).tolist()}
