@@ -1,11 +1,13 @@
 """Factors and inverses by blocks, against LAPACK at the boundaries of blocks."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose
 
-from widetail.numerics import _blocks, cholesky
+from widetail.numerics import _blocks, _cholesky, cholesky, cholesky_in_jax
 
 B = 16
 
@@ -59,3 +61,22 @@ def test_progress_counts_columns():
     seen = []
     _blocks.factor(positive(3 * B), progress=lambda *pair: seen.append(pair))
     assert seen == [(0, 48), (16, 48), (32, 48), (48, 48)]
+
+
+def test_by_halves_in_jax(monkeypatch):
+    """The factor, the derivative that JAX has for its own, and NaN where there is none."""
+    monkeypatch.setattr(_cholesky, "ROWS_FOR_JAX", 7)
+    stack = np.stack([positive(17), 2.0 * positive(17)])
+    weights = np.random.default_rng(0).normal(size=(17, 17))
+    with jax.enable_x64(True):
+        compiled = jax.jit(jax.vmap(cholesky_in_jax))
+        found = compiled(stack)
+        assert_allclose(found, np.linalg.cholesky(stack), rtol=1e-9, atol=1e-12)
+        ours, theirs = (
+            jax.jit(jax.grad(lambda m, of=factor: jnp.vdot(of(m), weights)))(jnp.asarray(stack[0]))
+            for factor in (cholesky_in_jax, jnp.linalg.cholesky)
+        )
+        assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+        for row in (0, 16):
+            stack[0, row, row] = -1.0
+            assert np.any(np.isnan(compiled(stack)[0]))

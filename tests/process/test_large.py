@@ -7,10 +7,14 @@ import textwrap
 import pytest
 
 
+def run_alone(program):
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+
+
 @pytest.mark.slow
 def test_eighteen_thousand_rows_do_not_end_the_process():
     """3 GB, minutes on two cores. `scipy.linalg.cholesky` of this size dies of a segmentation fault."""
-    program = """
+    run_alone("""
         import numpy as np
         import widetail as wt
         rng = np.random.default_rng(0)
@@ -34,5 +38,19 @@ def test_eighteen_thousand_rows_do_not_end_the_process():
         expected = y[some] - posterior.weights[some, 0] / precision
         assert np.abs(left_out.location[some] - expected).max() < 1e-8
         assert np.std(y - left_out.location) < 0.11
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+    """)
+
+
+@pytest.mark.slow
+def test_seventeen_thousand_rows_in_jax_do_not_end_the_process():
+    """5 GB. `jnp.linalg.cholesky` of this size dies as well; r^|i - j| has a factor in closed form."""
+    run_alone("""
+        import jax, jax.numpy as jnp, numpy as np
+        from widetail.numerics import cholesky_in_jax
+        jax.config.update("jax_enable_x64", True)
+        i, r = jnp.arange(17_000.0), 0.7
+        lower = cholesky_in_jax(r ** jnp.abs(i[:, None] - i))
+        last = np.asarray(lower[-1])
+        assert np.allclose(lower[:, 0], r ** np.arange(17_000.0), atol=1e-12)
+        assert np.allclose(last[1:], np.sqrt(1 - r**2) * r ** np.arange(16_998.0, -1, -1), atol=1e-12)
+    """)

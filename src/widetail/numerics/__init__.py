@@ -9,6 +9,7 @@ from widetail.numerics._blas import threads_for as threads_for
 from widetail.numerics._cholesky import JITTERS as JITTERS
 from widetail.numerics._cholesky import CholeskyFactor as CholeskyFactor
 from widetail.numerics._cholesky import cholesky as cholesky
+from widetail.numerics._cholesky import cholesky_in_jax as cholesky_in_jax
 from widetail.numerics._errors import DivergenceError as DivergenceError
 from widetail.numerics._integrate import Bounds as Bounds
 from widetail.numerics._integrate import Cuts as Cuts

@@ -1,7 +1,10 @@
 """The Cholesky factor that everything else reuses, and the inverse that gradients need."""
 
 import dataclasses
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
@@ -13,6 +16,8 @@ from widetail.progress import Progress
 # Relative to the mean of the diagonal. Beyond the last one the model, not rounding, is at fault.
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 ROWS_PER_COPY = 512
+# JAX calls the factorisation of LAPACK, which more rows may not survive: see `_blocks`.
+ROWS_FOR_JAX = 8192
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,3 +145,23 @@ def cholesky(matrix: np.ndarray) -> np.ndarray:
     if not _blocks.factor(work):
         raise np.linalg.LinAlgError("Matrix is not positive definite")
     return np.tril(work)
+
+
+def cholesky_in_jax(matrix: Any) -> Any:
+    """The lower factor as by `jnp.linalg.cholesky`, for large matrices as well; NaN where there is none.
+
+    A large matrix is factored by halves, so that LAPACK sees only parts of it.
+
+    Args:
+        matrix: symmetric, shape (..., n, n), a JAX array, traced or not.
+    """
+    n = matrix.shape[-1]
+    if n <= ROWS_FOR_JAX:
+        return jnp.linalg.cholesky(matrix)
+    half = n // 2
+    above, below = matrix[..., :half, half:], matrix[..., half:, :half]
+    first = cholesky_in_jax(matrix[..., :half, :half])
+    side = jax.scipy.linalg.solve_triangular(first, 0.5 * (above + below.mT), lower=True).mT
+    last = cholesky_in_jax(matrix[..., half:, half:] - side @ side.mT)
+    top = jnp.concatenate([first, jnp.zeros_like(above)], axis=-1)
+    return jnp.concatenate([top, jnp.concatenate([side, last], axis=-1)], axis=-2)

@@ -171,7 +171,7 @@ def squared_length(factor: Any, residual: Any) -> tuple[Any, Any]:
 
 def checked_location(owner: str, loc: Any, dispersion: Any, matrix: Any) -> tuple[Any, Any, LazyMatrix]:
     """Location, dispersion and matrix as an elliptical distribution stores them; bad shapes and values raise."""
-    loc = as_double(loc)
+    loc = double_or_traced(loc)
     if loc.ndim not in (1, 2):
         raise ValueError(f"{owner}: loc must have shape (m,) or (m, D), got {loc.shape}; add or drop an axis.")
     if callable(dispersion):
@@ -182,7 +182,7 @@ def checked_location(owner: str, loc: Any, dispersion: Any, matrix: Any) -> tupl
 
 
 def _checked_dispersion(owner: str, dispersion: Any, points: int) -> Any:
-    dispersion = as_double(dispersion)
+    dispersion = double_or_traced(dispersion)
     if dispersion.shape != (points,):
         raise ValueError(
             f"{owner}: dispersion must have shape {(points,)}, one number for each row of loc, got "
@@ -206,6 +206,6 @@ def as_matrix(matrix: Any, dispersion: Callable[[], Any], points: int) -> LazyMa
     return LazyMatrix(matrix if callable(matrix) else lambda: matrix)
 
 
-def as_double(array: Any) -> Any:
+def double_or_traced(array: Any) -> Any:
     """A float64 NumPy array, or a traced array as it is."""
     return array if is_traced(array) else np.asarray(array, np.float64)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from widetail.numerics import cholesky, double_precision, is_traced, namespace
+from widetail.numerics import cholesky, cholesky_in_jax, double_precision, is_traced, namespace
 
 Matrix = Float[Array | np.ndarray, "*nodes m m"]
 
@@ -110,7 +110,7 @@ def _safe_cholesky(matrix: Matrix) -> Matrix:
 def _factorise(matrix: Matrix) -> Matrix:
     """Cholesky factor; NaN where there is none."""
     if namespace(matrix) is jnp:
-        return jnp.linalg.cholesky(matrix)
+        return cholesky_in_jax(matrix)
     try:
         return cholesky(np.asarray(matrix))
     except np.linalg.LinAlgError:

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from widetail.numerics import compiled_if_large, increasing_root, is_traced, namespace
 from widetail.numerics.special import erf, log_ndtr, logsumexp, ndtri
 from widetail.predictive._base import Predictive, points_index
-from widetail.predictive._elliptical import as_double, squared_length
+from widetail.predictive._elliptical import double_or_traced, squared_length
 from widetail.predictive._matrix import LazyMatrix
 from widetail.priors import Values
 
@@ -58,9 +58,13 @@ class NormalMixture(Predictive):
         matrix: Callable[[int], Any] | None = None,
         tail_index: Any = math.inf,
     ):
-        self.log_weights, self.loc, self.dispersion = as_double(log_weights), as_double(loc), as_double(dispersion)
+        self.log_weights, self.loc, self.dispersion = (
+            double_or_traced(log_weights),
+            double_or_traced(loc),
+            double_or_traced(dispersion),
+        )
         self.matrix = matrix
-        self.tail_index = as_double(tail_index)
+        self.tail_index = double_or_traced(tail_index)
         self._check_shapes()
 
     def _check_shapes(self) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from widetail.mixing import gaussian_log_factor
 from widetail.numerics import namespace
 from widetail.numerics.special import ndtr, ndtri
-from widetail.predictive._elliptical import Elliptical, as_double, checked_location
+from widetail.predictive._elliptical import Elliptical, checked_location, double_or_traced
 from widetail.predictive._matrix import LazyMatrix
 from widetail.priors import Values
 
@@ -41,7 +41,7 @@ class Normal(Elliptical):
 
     def __init__(self, loc: Any, dispersion: Any, matrix: Any = None, scale: Any = 1.0):
         self.loc, self._dispersion, self.matrix = checked_location("Normal", loc, dispersion, matrix)
-        self.scale = as_double(scale)
+        self.scale = double_or_traced(scale)
 
     def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix | None) -> "Normal":
         return Normal(loc, dispersion, matrix, self.scale)

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from widetail.numerics import increasing_root, namespace
 from widetail.predictive._base import Predictive
-from widetail.predictive._elliptical import as_double
+from widetail.predictive._elliptical import double_or_traced
 from widetail.predictive._student_t import StudentT
 from widetail.priors import Values
 
@@ -47,7 +47,7 @@ class Recalibrated(Predictive):
 
     def __init__(self, base: Predictive, degrees: Any, factor: Any):
         self.base = base
-        self.degrees, self.factor = as_double(degrees), as_double(factor)
+        self.degrees, self.factor = double_or_traced(degrees), double_or_traced(factor)
         for name, value in (("degrees", self.degrees), ("factor", self.factor)):
             if np.shape(value) not in ((), base.event_shape[1:]) or not np.all(np.asarray(value) > 0):
                 raise ValueError(

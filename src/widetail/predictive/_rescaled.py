@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from widetail.numerics import is_traced, namespace
 from widetail.predictive._base import Predictive
-from widetail.predictive._elliptical import as_double
+from widetail.predictive._elliptical import double_or_traced
 from widetail.priors import Values
 
 
@@ -34,7 +34,7 @@ class Rescaled(Predictive):
 
     def __init__(self, base: Predictive, shift: Any, factor: Any):
         self.base = base
-        self.shift, self.factor = as_double(shift), as_double(factor)
+        self.shift, self.factor = double_or_traced(shift), double_or_traced(factor)
         allowed = ((), base.event_shape[1:])
         if jnp.shape(self.shift) not in allowed or jnp.shape(self.factor) not in allowed:
             raise ValueError(

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from widetail.mixing import log_inverse_gamma_integral
 from widetail.numerics import increasing_root, namespace
 from widetail.numerics.special import betainc, betaln, ndtri
-from widetail.predictive._elliptical import Elliptical, as_double, checked_location
+from widetail.predictive._elliptical import Elliptical, checked_location, double_or_traced
 from widetail.predictive._matrix import LazyMatrix
 from widetail.priors import Values
 
@@ -47,9 +47,9 @@ class StudentT(Elliptical):
     scale: Any
 
     def __init__(self, df: Any, loc: Any, dispersion: Any, matrix: Any = None, scale: Any = 1.0):
-        self.df = as_double(df)
+        self.df = double_or_traced(df)
         self.loc, self._dispersion, self.matrix = checked_location("StudentT", loc, dispersion, matrix)
-        self.scale = as_double(scale)
+        self.scale = double_or_traced(scale)
 
     def _at_points(self, loc: Any, dispersion: Any, matrix: LazyMatrix | None) -> "StudentT":
         return StudentT(self.df, loc, dispersion, matrix, self.scale)

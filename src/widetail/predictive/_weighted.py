@@ -11,7 +11,7 @@ from jaxtyping import Array
 from widetail.numerics import increasing_root, is_traced, namespace
 from widetail.numerics.special import logsumexp
 from widetail.predictive._base import Predictive
-from widetail.predictive._elliptical import as_double
+from widetail.predictive._elliptical import double_or_traced
 from widetail.predictive._normal import Normal
 from widetail.predictive._scale_mixture import NormalScaleMixture
 from widetail.predictive._student_mixture import student_mixture_root
@@ -47,7 +47,7 @@ class Weighted(Predictive):
     log_weights: Any
 
     def __init__(self, parts: Sequence[Predictive], weights: Any):
-        weights = as_double(weights)
+        weights = double_or_traced(weights)
         shapes = {part.event_shape for part in parts}
         if len(shapes) != 1 or weights.shape != (len(parts),):
             raise ValueError(

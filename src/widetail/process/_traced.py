@@ -19,6 +19,7 @@ from widetail.mixing import (
     ScalePosterior,
     scale_posterior,
 )
+from widetail.numerics import cholesky_in_jax
 from widetail.predictive import NormalMixture, Predictive, from_scale
 from widetail.process._base import Posterior
 from widetail.process._noise import ScaledNoise
@@ -55,7 +56,7 @@ class TracedPosterior(eqx.Module):
         own = jnp.asarray(kernel.diagonal(x_new, get="nngp").nngp)
 
         def moments(scale: Any) -> tuple[Any, Any]:
-            chol = _factor(scale * k_xx + jnp.diag(self.noise))
+            chol = cholesky_in_jax(scale * k_xx + jnp.diag(self.noise))
             half = _solve(chol, scale * k_xt)
             location = jnp.tensordot(half, _solve(chol, self.y), axes=(0, 0))
             return location, jnp.maximum(scale * own - jnp.sum(half**2, axis=0), 0) + extra
@@ -91,7 +92,7 @@ def traced_posterior(process: Any, x: Any, y: Any, noise_weights: Any = None) ->
     k_xx = jnp.asarray(process.kernel.kernel(x, get="nngp").nngp)
     likelihood: ScaleLikelihood
     if is_scaled:
-        chol = _factor(k_xx + jnp.diag(noise))
+        chol = cholesky_in_jax(k_xx + jnp.diag(noise))
         squares = jnp.sum(_solve(chol, y) ** 2, axis=0)
         log_det = 2 * jnp.sum(jnp.log(jnp.diagonal(chol)))
         is_factored = jnp.isfinite(log_det)
@@ -117,7 +118,7 @@ class _FactoredLikelihood(ScaleLikelihood):
 
     def log_prob_of_log(self, log_scale):
         def at(log_scale: Any) -> Any:
-            chol = _factor(jnp.exp(log_scale) * self.k_xx + jnp.diag(self.noise))
+            chol = cholesky_in_jax(jnp.exp(log_scale) * self.k_xx + jnp.diag(self.noise))
             log_det = 2 * jnp.sum(jnp.log(jnp.diagonal(chol)))
             quad = jnp.sum(_solve(chol, self.y) ** 2)
             return -0.5 * (quad + self.y.shape[1] * log_det + self.y.size * math.log(2 * math.pi))
@@ -142,10 +143,6 @@ class _FactoredLikelihood(ScaleLikelihood):
         """What tells where to look: as if the kernel were diagonal."""
         squares = jnp.sum(self.y**2, axis=1)
         return IndependentNoiseLikelihood(jnp.diagonal(self.k_xx), self.noise, squares, self.y.shape[1])
-
-
-def _factor(matrix: Any) -> Any:
-    return jnp.linalg.cholesky(matrix)
 
 
 def _solve(chol: Any, right: Any) -> Any:

@@ -13,6 +13,7 @@ from jax.experimental import ode
 from widetail.compat.neural_tangents._arrays import Axes, Number, canonical_axes, make_2d, zip_axes
 from widetail.compat.neural_tangents._empirical import split_options
 from widetail.compat.neural_tangents._get import tuple_class, with_get
+from widetail.numerics import cholesky_in_jax
 
 TrainTest = tuple_class("Kernel", ("nngp", "ntk"))
 
@@ -72,8 +73,8 @@ def _regularised(k: Any, diag_reg: Number, is_absolute: bool) -> Any:
 
 def _solver(k: Any, diag_reg: Number, is_absolute: bool) -> Callable[[Any], Any]:
     with jax.ensure_compile_time_eval():
-        factor = jax.scipy.linalg.cho_factor(_regularised(k, diag_reg, is_absolute))
-    return lambda b: jax.scipy.linalg.cho_solve(factor, b)
+        factor = cholesky_in_jax(_regularised(k, diag_reg, is_absolute))
+    return lambda b: jax.scipy.linalg.cho_solve((factor, True), b)
 
 
 def _check_inputs(fx_train_0: Any, fx_test_0: Any, k_test_train: Any) -> None:
