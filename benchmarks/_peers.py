@@ -10,6 +10,7 @@ from benchmarks._report import ROOT
 NEURAL_TANGENTS = ("jax==0.4.30", "jaxlib==0.4.30", "numpy<2", "tf2jax==0.3.6", "neural-tangents==0.6.5")
 GP_JAX = ("gpjax==1.0.0", "tinygp==0.3.1")
 GP_TORCH = ("torch==2.13.0", "gpytorch==1.15.2", "bayeso==0.6.1")
+LAPLACE = ("torch==2.13.0", "laplace-torch==0.3")
 NOISE = (
     "torch==2.13.0",
     "gpytorch==1.15.2",
@@ -21,6 +22,7 @@ NOISE = (
 
 ENVIRONMENTS = {
     "neural_tangents": (".venv-peer", NEURAL_TANGENTS),
+    "laplace": (".venv-laplace", LAPLACE),
     "gpjax": (".venv-gp-jax", GP_JAX),
     "tinygp": (".venv-gp-jax", GP_JAX),
     "gpytorch": (".venv-gp-torch", GP_TORCH),

@@ -11,7 +11,11 @@ import jaxtyping
 import pytest
 from hypothesis import settings
 
+from tests import typechecks
+
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+typechecks.install()
 
 # Compiled functions and jaxprs are many objects and no garbage: looking through them again and again took a tenth of
 # the time of the tests.

@@ -15,7 +15,7 @@ def toy_experiment(monkeypatch):
 
 
 def test_without_a_name_it_lists_the_experiments(run):
-    names = ["theory", "uci", "gaussian-classification", "sparse", "unseen", "ensemble"]
+    names = ["theory", "uci", "gaussian-classification", "sparse", "unseen", "few", "ensemble", "noise"]
     assert run("reproduce").out.split() == names
     assert run("reproduce", "--json").json == {"experiments": names}
 

@@ -91,8 +91,12 @@ def inputs(kind, is_masked):
     return x, new
 
 
-def evaluate(expression, kind, is_masked, stax, jnp):
-    """Both kernels of the inputs, with themselves and across."""
+def both(k):
+    return k.nngp, k.ntk
+
+
+def evaluate(expression, kind, is_masked, stax, jnp, compiled=lambda function: function):
+    """Both kernels of the inputs, with themselves and across; `compiled` is `jax.jit`, or nothing."""
     table = jnp.asarray(np.random.default_rng(3).normal(size=(4, 3)))
     names = {"stax": stax, "tanh": jnp.tanh, "decay": lambda d: jnp.exp(-0.3 * d), "table": table}
     kernel_fn = eval(expression, names)[2]
@@ -100,8 +104,9 @@ def evaluate(expression, kind, is_masked, stax, jnp):
     found = {}
     x, new = inputs(kind, is_masked)
     for name, other in (("alone", None), ("across", new)):
-        k = kernel_fn(jnp.asarray(x), None if other is None else jnp.asarray(other), ("nngp", "ntk"), **options)
-        found[name] = {"nngp": np.asarray(k.nngp).tolist(), "ntk": np.asarray(k.ntk).tolist()}
+        arrays = [jnp.asarray(rows) for rows in (x, other) if rows is not None]
+        nngp, ntk = compiled(lambda *rows: both(kernel_fn(*rows, get=("nngp", "ntk"), **options)))(*arrays)
+        found[name] = {"nngp": np.asarray(nngp).tolist(), "ntk": np.asarray(ntk).tolist()}
     return found
 
 

@@ -32,7 +32,7 @@ def test_every_network_has_a_reference():
 @pytest.mark.parametrize(("expression", "kind", "is_masked"), CASES)
 def test_network(expression, kind, is_masked):
     with jax.enable_x64(True):
-        found = evaluate(expression, kind, is_masked, stax, jnp)
+        found = evaluate(expression, kind, is_masked, stax, jnp, jax.jit)
     if any(word in expression for word in THEY_DIFFER):
         assert all(np.all(np.isfinite(found[a][g])) for a in found for g in found[a])
         return

@@ -97,8 +97,8 @@ def expected(kernel, x1, x2):
         return np.einsum("iap,jbp->ijab", gradients(x1), gradients(x2))
 
 
-QUICK = ("equinox", "flax", "shared", "grouped")
-ALIKE = ("dense", "standard", "conv")  # dense layers and convolutions are also those of the others
+QUICK = ("equinox", "shared", "grouped")
+ALIKE = ("dense", "standard", "conv", "flax")  # dense layers and convolutions are also those of the others
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in ALIKE)])

@@ -45,6 +45,7 @@ def tiny(tmp_path_factory):
     return run_one_by_one(TINY, tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.mark.slow
 def test_findings(tiny):
     found = theory.EXPERIMENT.findings(tiny)
     checks = result_of(tiny).checks

@@ -12,7 +12,8 @@ MODULES = [module.name for module in pkgutil.iter_modules(finite.__path__, "wide
     "widetail.estimators._wide_classifier",
     "widetail.estimators._wide_regressor",
 ]
-SLOW = ("widetail.finite._sample", "widetail.estimators._wide_classifier", "widetail.estimators._wide_regressor")
+SLOW = [f"widetail.finite.{name}" for name in ("_sample", "_compare", "_train")]
+SLOW += ["widetail.estimators._wide_classifier", "widetail.estimators._wide_regressor"]
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in MODULES])

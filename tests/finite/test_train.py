@@ -40,6 +40,7 @@ def test_tangent_kernels_of_both_readouts_are_those_predicted(beta):
         assert np.max(np.abs(found.mean(0) - other)) > 0.2 * np.max(np.abs(other))
 
 
+@pytest.mark.slow
 def test_the_tangent_kernel_approaches_its_limit():
     limit = np.asarray(NET.kernel(X).ntk)
     errors = [np.sqrt(np.mean((mean_tangent_kernel(w, 1.0, 16) - limit) ** 2)) for w in (25, 400)]

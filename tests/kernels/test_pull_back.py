@@ -46,7 +46,11 @@ def assert_same(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", CASES)
+# the gradients of pixels are made of the same tiles
+EITHER = [pytest.param(name, marks=pytest.mark.slow) if name == "images" else name for name in CASES]
+
+
+@pytest.mark.parametrize("name", EITHER)
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_equals_jax_grad(name, symmetric, monkeypatch):
     """With ragged tiles of four rows, equal rows and a cotangent that is not symmetric."""

@@ -17,12 +17,23 @@ TWO = np.stack([Y, Y**2], 1)
 ROWS = {"noise_weights": np.exp(RNG.normal(size=30)), "counts": np.arange(30) % 3 + 1.0}
 
 
-# a closed form and a quadrature for either noise; a point mass takes the way of the closed form
-PRIORS = [wt.InverseGamma(2.0, 2.0), wt.BurrXII(2.0, 2.0), pytest.param(wt.PointMass(0.7), marks=pytest.mark.slow)]
+# a closed form, and a quadrature for either noise; the others take one of these ways
+LAWS = [
+    (wt.ScaledNoise(0.05), wt.InverseGamma(2.0, 2.0)),
+    (wt.ScaledNoise(0.05), wt.BurrXII(2.0, 2.0)),
+    (wt.IndependentNoise(0.05), wt.BurrXII(2.0, 2.0)),
+    *(
+        pytest.param(*law, marks=pytest.mark.slow)
+        for law in (
+            (wt.IndependentNoise(0.05), wt.InverseGamma(2.0, 2.0)),
+            (wt.ScaledNoise(0.05), wt.PointMass(0.7)),
+            (wt.IndependentNoise(0.05), wt.PointMass(0.7)),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize("noise", [wt.ScaledNoise(0.05), wt.IndependentNoise(0.05)], ids=repr)
-@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+@pytest.mark.parametrize(("noise", "prior"), LAWS, ids=repr)
 @pytest.mark.parametrize("sharing", ["shared", pytest.param("per_output", marks=pytest.mark.slow)])
 def test_gradient_against_finite_differences(noise, prior, sharing):
     """Weights per feature, biases, noise and the prior's parameters; central differences, 1e-6 relative."""

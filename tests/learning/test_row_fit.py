@@ -1,6 +1,7 @@
 """Learning with a scale for every row."""
 
 import numpy as np
+import pytest
 import scipy.stats
 
 import widetail as wt
@@ -16,6 +17,7 @@ def data(outliers, n=60, seed=0):
     return x, y
 
 
+@pytest.mark.slow
 def test_outliers_do_not_spoil_what_is_learned():
     start = wt.ScaleMixture(wt.kernels.RBF(1.0), noise=wt.RowNoise())
     clean, dirty = (wt.fit_evidence(start, *data(outliers), max_iterations=30) for outliers in (0, 10))

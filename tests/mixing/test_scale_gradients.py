@@ -16,9 +16,11 @@ def central_difference(function, x, step):
 @pytest.mark.parametrize(
     "name",
     [
-        "inverse gamma",
         "Burr XII",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("log-normal", "gamma", "half-Cauchy", "beta prime")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("inverse gamma", "log-normal", "gamma", "half-Cauchy", "beta prime")
+        ),
     ],
 )
 def test_in_the_parameters_of_the_prior_and_the_data(name):

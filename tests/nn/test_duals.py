@@ -22,10 +22,14 @@ def over(samples):
 
 def dual_and_slope(layer, pairs):
     var1, var2, correlation = np.array(pairs).T
+
+    @jax.jit
+    def evaluate(var1, var2, k12):
+        first, second = layer.statistics(var1), layer.statistics(var2)
+        return layer.dual(k12, first, second), *layer.dual_and_slope(k12, first, second)
+
     with jax.enable_x64(True):
-        first, second = layer.statistics(jnp.asarray(var1)), layer.statistics(jnp.asarray(var2))
-        k12 = jnp.asarray(correlation * np.sqrt(var1 * var2))
-        return [np.asarray(v) for v in (layer.dual(k12, first, second), *layer.dual_and_slope(k12, first, second))]
+        return [np.asarray(v) for v in evaluate(var1, var2, correlation * np.sqrt(var1 * var2))]
 
 
 def integrals(fn, pairs, **nodes):
@@ -50,7 +54,7 @@ def compare(sample, variances, relative, **nodes):
     np.testing.assert_allclose(slope / sizes, expected / sizes, rtol=0, atol=relative)
 
     with jax.enable_x64(True):
-        at_equal = [np.asarray(v) for v in sample.layer.at_equal(jnp.asarray(variances))]
+        at_equal = [np.asarray(v) for v in jax.jit(lambda v: sample.layer.at_equal(v))(jnp.asarray(variances))]
     for found, fn in zip(at_equal, (sample.function, sample.derivative), strict=True):
         np.testing.assert_allclose(found, [expectation(fn, v, v, 1.0, **nodes) for v in variances], rtol=relative)
 

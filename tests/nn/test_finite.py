@@ -29,10 +29,9 @@ def test_shapes(case, parametrisation):
     assert parameters["readout"].shape == (features.shape[1], 2)
 
 
-@pytest.mark.parametrize("name", ["ard", "attention_linear", "conv_valid_strides"])
-def test_parametrisations_are_one_function_of_the_same_key(name, key):
+@over([named(name) for name in ("ard", "attention_linear", "conv_valid_strides")], slow=("ard", "conv_valid_strides"))
+def test_parametrisations_are_one_function_of_the_same_key(case, key):
     """Standard parameters are those of the NTK parametrisation times their standard deviations."""
-    case = named(name)
     x = jnp.asarray(case.generic(4, np.float32))
     outputs = []
     for parametrisation in ("ntk", "standard"):

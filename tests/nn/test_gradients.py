@@ -78,8 +78,8 @@ def test_gradients_in_a_whole_network(x):
 
     net = relu_erf(1.3)
     with jax.enable_x64(True):
-        whole = jax.grad(loss)(net)
-        filtered = eqx.filter_grad(loss)(jax.tree.map(jnp.asarray, net))
+        whole = jax.jit(jax.grad(loss))(net)
+        filtered = eqx.filter_jit(eqx.filter_grad(loss))(jax.tree.map(jnp.asarray, net))
     assert jax.tree.leaves(eqx.filter_grad(lambda net: jnp.asarray(0.0))(net)) == []
     assert jax.tree.structure(whole) == jax.tree.structure(net)
     for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(filtered), strict=True):

@@ -202,7 +202,7 @@ SLOW |= set(NEW_ACTIVATIONS) | {case.name for case in POSITION_NETWORKS}
 # Each made of layers that another one has too: what compiles a network as a whole does so among the slow tests.
 ALIKE = {"leaky_relu", "cos", "sigmoid", "elementwise", "no_bias", "deep", "sum", "identity"}
 ALIKE |= {"conv1d_flatten", "attention_linear", "conv_flatten", "conv_circular_strides", "pool_then_activation"}
-ALIKE |= {"flat_images", "concatenate", "sum_pool", "conv1d_dense"}
+ALIKE |= {"flat_images", "concatenate", "sum_pool", "conv1d_dense", "resnet", "dropout", "conv_valid_strides"}
 
 
 def over(cases, slow=SLOW):

@@ -164,8 +164,10 @@ def test_inside_jit(kind):
     dist = one_output(kind)
     with jax.enable_x64(True):
         y = jnp.asarray(Y)
-        inside = jax.jit(lambda y: (dist.log_prob(y), dist.cdf(y), dist.quantile(0.2), dist.crps(y)))(y)
-        slope = jax.grad(lambda y: dist.log_prob(y).sum())(y)
+        slopes = jax.grad(lambda y: dist.log_prob(y).sum())
+        *inside, slope = jax.jit(
+            lambda y: (dist.log_prob(y), dist.cdf(y), dist.quantile(0.2), dist.crps(y), slopes(y))
+        )(y)
     np.testing.assert_allclose(inside[0], dist.log_prob(Y), rtol=1e-9)
     np.testing.assert_allclose(inside[1], dist.cdf(Y), rtol=1e-9)
     np.testing.assert_allclose(inside[2], dist.quantile(0.2), rtol=1e-9)

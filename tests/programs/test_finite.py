@@ -178,6 +178,7 @@ def check_random_program(plan):
     assert np.all(np.abs(np.mean(found, axis=0) - expected) < allowed), (plan, expected, np.mean(found, axis=0), error)
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(st.lists(choices, min_size=1, max_size=3))
 def test_random_programs_against_networks_of_numpy(plan):

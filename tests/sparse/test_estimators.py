@@ -24,7 +24,6 @@ QUICK_CHECKS = {
     "check_dict_unchanged",
     "check_estimators_unfitted",
     "check_fit2d_1sample",
-    "check_methods_subset_invariance",
     "check_no_attributes_set_in_init",
     "check_parameters_default_constructible",
 }

@@ -21,9 +21,14 @@ every_likelihood = pytest.mark.parametrize(
 )
 
 
-def log_density(likelihood, f, y):
-    with jax.enable_x64(True):
-        return np.asarray(likelihood.log_prob(jnp.asarray(f, float), jnp.asarray(y, float), SCALE))
+def log_density_of(likelihood):
+    compiled = jax.jit(lambda f, y: likelihood.log_prob(f, y, SCALE))
+
+    def log_density(f, y):
+        with jax.enable_x64(True):
+            return np.asarray(compiled(np.asarray(f, float), np.asarray(y, float)))
+
+    return log_density
 
 
 def integral(values, support, y):
@@ -38,7 +43,7 @@ def targets(support):
 def test_normalised_and_matched_by_draws(name):
     likelihood, support = LIKELIHOODS[name]
     y = targets(support)
-    p = np.exp(log_density(likelihood, np.full(y.shape, MEAN), y))
+    p = np.exp(log_density_of(likelihood)(np.full(y.shape, MEAN), y))
     assert_allclose(integral(p, support, y), 1.0, atol=1e-4)  # tails beyond the grid
     with jax.enable_x64(True):
         drawn = np.asarray(likelihood.sample(jax.random.key(0), jnp.full(40_000, MEAN, float), SCALE), float)
@@ -51,15 +56,16 @@ def test_normalised_and_matched_by_draws(name):
 @every_likelihood
 def test_expectations_against_an_integral_and_differences(name):
     likelihood, _ = LIKELIHOODS[name]
+    log_density = log_density_of(likelihood)
 
     def expected(mean, variance):
         sd = np.sqrt(SCALE * variance)
-        return quad(lambda f: log_density(likelihood, f, 1.0) * norm.pdf(f, mean, sd), mean - 9 * sd, mean + 9 * sd)[0]
+        return quad(lambda f: log_density(f, 1.0) * norm.pdf(f, mean, sd), mean - 9 * sd, mean + 9 * sd)[0]
 
     with jax.enable_x64(True):
         parts = [jnp.full((1, 1), value, float) for value in (MEAN, VARIANCE, 1.0)]
         nodes = jnp.full(1, SCALE, float), jnp.ones(1), jnp.zeros((1, 1, 1, 1))
-        found = likelihood.expectations(*parts, *nodes)
+        found = jax.jit(lambda *given: likelihood.expectations(*given))(*parts, *nodes)
     assert_allclose(found.value[0], expected(MEAN, VARIANCE), rtol=1e-5)
     step = 1e-4
     slope = (expected(MEAN + step, VARIANCE) - expected(MEAN - step, VARIANCE)) / (2 * step)

@@ -128,6 +128,7 @@ def test_exact_predictions_when_every_row_is_an_inducing_input():
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.slow
 def test_a_law_with_a_very_heavy_tail_is_learned():
     """It reaches over many orders of magnitude, and the interpolant of the fit must not be left."""
     a, x = 0.5, inputs(40)

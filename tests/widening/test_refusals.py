@@ -36,6 +36,7 @@ def test_a_matrix_and_its_transpose():
     assert 'p["w"].T' in error.place.text
 
 
+@pytest.mark.slow
 def test_logits_scaled_by_the_root_of_the_width():
     with pytest.raises(wt.WidenError, match=r"power 0.5.*1/sqrt\(n\)") as raised:
         wt.widen(lambda width, key: TransformerBlock(width, key, power=0.5), (2, 3))
