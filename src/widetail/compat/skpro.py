@@ -105,8 +105,10 @@ class ProbaRegressor(BaseProbaRegressor):
         return PredictiveDistribution(dist, index=X.index, columns=self._y_columns)
 
     @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """What skpro's own checks make instances of."""
         from widetail import kernels
 
-        return {"regressor": ScaleMixtureRegressor(net=kernels.RBF(3.0), max_iterations=3)}
+        shared = {"net": kernels.RBF(3.0), "max_iterations": 3}
+        regressors = [ScaleMixtureRegressor(**shared), ScaleMixtureRegressor(calibrate=False, **shared)]
+        return [{"regressor": regressor} for regressor in regressors]

@@ -171,6 +171,7 @@ def _curves(rows: Rows, counts: Sequence[int]) -> bytes:
         ax.minorticks_off()
         ax.set_xlabel("rows")
     axes[0].set_yscale("symlog", linthresh=0.5)
+    axes[0].set_ylim(bottom=-0.5)
     axes[1].set_yscale("log")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=7)
     return png(figure)

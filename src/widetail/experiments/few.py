@@ -52,8 +52,8 @@ class FewConfig:
 
     @classmethod
     def quick(cls) -> "FewConfig":
-        """Two functions and a table, up to fifty rows, two draws."""
-        return cls(tables=("yacht", "wing", "dixon_price"), rows=(5, 10, 20, 50), draws=2, test_rows=200)
+        """Two functions and a table, up to twenty rows, one draw."""
+        return cls(tables=("yacht", "wing", "dixon_price"), rows=(5, 10, 20), draws=1, test_rows=200)
 
 
 def config(size: Size) -> FewConfig:
