@@ -40,7 +40,7 @@ def cost() -> Iterator[Result]:
                 "processor seconds": used[noise],
                 "times": times,
                 "at most": None if noise == "auto" else MOST_TIMES,
-                "evaluations": fit.evidence_fit_.evaluations,
+                "evaluations": None if fit.evidence_fit_ is None else fit.evidence_fit_.evaluations,
                 "reached": "NO" if noise != "auto" and times > MOST_TIMES else "yes",
             }
 

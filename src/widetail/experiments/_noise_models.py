@@ -128,8 +128,8 @@ def _peer(model: str, case: Case) -> Forecast:
         return Forecast(location, None, np.sort(said["quantiles"], axis=0), about)
     if "degrees" in said:
         return Forecast(location, _nll_of_student_t(said, case.y_test), None, about)
-    law = scipy.stats.norm(location, said["sd"])
-    return Forecast(location, -float(np.mean(law.logpdf(case.y_test))), law.ppf(LEVELS[:, None]), about)
+    nll = -float(np.mean(scipy.stats.norm.logpdf(case.y_test, location, said["sd"])))
+    return Forecast(location, nll, scipy.stats.norm.ppf(LEVELS[:, None], location, said["sd"]), about)
 
 
 def _nll_of_student_t(said: dict[str, np.ndarray], y: np.ndarray) -> float:

@@ -57,6 +57,11 @@ class InferredNoisePosterior(Posterior):
         return self.given.scale
 
     @property
+    @abc.abstractmethod
+    def noise_weights(self) -> np.ndarray:
+        """The factor of the noise variance of every row that the function sees, shape (n,)."""
+
+    @property
     def diagnostics(self) -> Diagnostics:
         """Jitter and accuracy; how the noise was found is in `scales`."""
         return self.given.diagnostics
@@ -77,8 +82,8 @@ class InferredNoisePosterior(Posterior):
     def left_out(self) -> LeftOut:
         """What every row is predicted to be from the others; the scale is half the width of the central 68.3 %."""
         dist = self.left_out_dist()
-        low, high = np.asarray(dist.quantile(np.array([1 - ONE_SIGMA, ONE_SIGMA])))
-        return LeftOut(np.asarray(dist.loc), 0.5 * (high - low))
+        location = np.asarray(dist.loc)
+        return LeftOut(location, np.asarray(dist.quantile(ONE_SIGMA)) - location)  # the law is symmetric
 
     def left_out_dist(self) -> OwnScales:
         """The law of every target given all others; marginals only, the readout scale and the numbers as learned."""
