@@ -16,6 +16,7 @@ from benchmarks import (  # noqa: F401 (they register)
     programs,
     small,
     sparse,
+    tables,
     treatments,
     uci,
     widen,

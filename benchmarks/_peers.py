@@ -19,6 +19,7 @@ NOISE = (
     "catboost==1.2.10",
     "quantile-forest==1.4.2",
 )
+TABLES = ("scikit-learn==1.9.1", "ngboost==0.5.11", "catboost==1.2.10", "quantile-forest==1.4.2")
 
 ENVIRONMENTS = {
     "neural_tangents": (".venv-peer", NEURAL_TANGENTS),
@@ -29,6 +30,7 @@ ENVIRONMENTS = {
     "gpytorch_sparse": (".venv-gp-torch", GP_TORCH),
     "noise": (".venv-noise", NOISE),
     "bayeso": (".venv-gp-torch", GP_TORCH),
+    "tables": (".venv-tables", TABLES),
 }
 
 

@@ -124,7 +124,7 @@ def test_an_interrupt_leaves_no_threads_behind(x, small_tiles):
         NET.kernel(x, progress=interrupt)
     assert widetail_threads() == []
     with pytest.raises(KeyboardInterrupt):
-        NET.pull_back(KernelValues(np.ones((17, 17))), x, progress=interrupt)
+        NET.pull_back(KernelValues(ntk=np.ones((17, 17))), x, progress=interrupt)
     assert widetail_threads() == []
 
 
@@ -216,6 +216,6 @@ def test_threads_share_the_work_of_one_process(x, small_tiles, whole):
 
 def test_pull_back_reports_progress(x, small_tiles):
     counts = []
-    NET.pull_back(KernelValues(np.ones((17, 17))), x, progress=lambda done, total: counts.append((done, total)))
+    NET.pull_back(KernelValues(ntk=np.ones((17, 17))), x, progress=lambda done, total: counts.append((done, total)))
     assert counts == [(i, 15) for i in range(1, 16)]
     assert _pullback.tile_rows is _tiles.tile_rows

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 import widetail as wt
 from widetail import nn
 from widetail.learning import Parameters
+from widetail.learning._choose import _rounds
 from widetail.learning._objective import evidence_and_gradient
 from widetail.process import RowFactors
 
@@ -108,13 +109,28 @@ def test_choosing_prefers_what_explains_the_data():
     assert "evidence" in str(choice)
 
 
+def test_losers_are_dropped_on_few_rows():
+    x = np.random.default_rng(0).normal(size=(700, 1))
+    rbf = {f"length {length}": wt.ScaleMixture(wt.kernels.RBF(length)) for length in (0.02, 0.1, 0.8, 3.0, 40.0)}
+    choice = wt.choose(rbf, x, np.sin(3.0 * x[:, 0]), learn=("noise",), max_iterations=3)
+    assert choice.name == "length 0.8"
+    assert choice.fit.rows == 700
+    assert sorted(choice.rows.values()) == [250, 250, 700, 700, 700]
+    assert choice.scores["length 0.8"] == max(choice.scores.values())
+    assert "(of 250 rows)" in str(choice)
+    assert [*_rounds(7, 200)] == [(7, 200)]
+    assert [*_rounds(7, 1000)] == [(7, 250), (3, 500), (2, 1000)]
+    assert [*_rounds(7, 600)] == [(7, 250), (3, 600)]
+    assert [*_rounds(1, 600)] == [(1, 600)]
+
+
 def test_learning_is_choosing_then_fitting_the_best():
     learned = wt.learning.learn(CANDIDATES, X, Y, choose_rows=20, max_iterations=30)
     assert learned.name == "smooth"
     assert list(learned.processes.values()) == [learned.process]
     assert learned.weights == (1.0,)
     assert learned.choice.fit.rows == 20
-    again = wt.fit_evidence(learned.choice.fit.process, X, Y, max_iterations=30)
+    again = wt.fit_evidence(learned.choice.fit.process, X, Y, max_iterations=30, tolerance=0.1 / len(Y))
     assert_allclose(learned.fit.log_evidence, again.log_evidence, rtol=1e-12)
     assert_allclose(learned.process.posterior(X, Y).log_evidence, again.log_evidence, rtol=1e-9)
 

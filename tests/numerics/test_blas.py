@@ -1,9 +1,12 @@
 """How many threads BLAS has, by the size of the work."""
 
+import threading
+
 import numpy as np
+import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from widetail.numerics import FEW_OPERATIONS, CholeskyFactor, threads_for
+from widetail.numerics import FEW_OPERATIONS, CholeskyFactor, in_parallel, one_thread, threads_for
 
 
 def blas_threads():
@@ -25,3 +28,24 @@ def test_small_factorisations_use_it(monkeypatch):
     with threadpool_limits(2, user_api="blas"):
         CholeskyFactor.of(np.eye(3))
     assert seen == [{1}]
+
+
+def test_one_thread_until_the_outermost_is_left():
+    with threadpool_limits(2, user_api="blas"):
+        with one_thread():
+            with one_thread():
+                assert blas_threads() == {1}
+            assert blas_threads() == {1}
+        assert blas_threads() == {2}
+        with pytest.raises(ValueError, match="inside"), one_thread():
+            raise ValueError("inside")
+        assert blas_threads() == {2}
+
+
+def test_in_parallel_keeps_the_order_and_passes_errors_on(monkeypatch):
+    monkeypatch.setattr("widetail.numerics._blas.cores", lambda: 3)
+    for operations in (0, 1e12):
+        assert in_parallel(lambda item: item**2, range(10), operations) == [item**2 for item in range(10)]
+        with pytest.raises(ZeroDivisionError):
+            in_parallel(lambda item: 1 / item, [1, 0, 2], operations)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("widetail")]

@@ -20,6 +20,8 @@ def positive(n):
 @pytest.fixture(autouse=True)
 def _few_columns(monkeypatch):
     monkeypatch.setattr(_blocks, "BLOCK", B)
+    monkeypatch.setattr(_blocks, "SMALL_BLOCK", B)
+    monkeypatch.setattr("widetail.numerics._blas.FEW_TO_SHARE", 0)  # threads, however little there is to do
     monkeypatch.setattr(_blocks, "COLUMNS", 5)
 
 
@@ -31,6 +33,9 @@ def test_as_lapack_whatever_the_number_of_blocks(n):
     assert_allclose(np.tril(work), scipy.linalg.cholesky(matrix, lower=True), rtol=1e-9, atol=1e-12)
     assert np.array_equal(np.triu(work, 1), np.triu(matrix, 1))  # from which another attempt can start
     assert_allclose(cholesky(matrix), np.tril(work), rtol=1e-12)
+    columns = np.random.default_rng(0).normal(size=(n, 12))
+    expected = scipy.linalg.solve_triangular(np.tril(work), columns, lower=True)
+    assert_allclose(_blocks.solve(work, columns), expected, rtol=1e-9, atol=1e-12)
     inverse = scipy.linalg.inv(matrix)
     assert_allclose(_blocks.inverse_diagonal(work), np.diagonal(inverse), rtol=1e-9)
     _blocks.invert(work)

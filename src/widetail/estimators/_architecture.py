@@ -5,8 +5,9 @@ import numpy as np
 from widetail import nn
 from widetail.kernels import Anova, Kernel
 
-# Sums of functions of few features: worth comparing where rows are few, and slow where they are many.
-MOST_ROWS_FOR_SUMS = 1000
+# Sums of functions of few features cost a number per feature and pair of rows: with many of both they are slow.
+MOST_NUMBERS_FOR_SUMS = 2e8
+ROWS_TO_LEARN_FROM = 3000
 # Small data sets cannot tell per-feature variances; large ones pay for them with every evaluation.
 MOST_RELEVANCES = 64
 
@@ -20,10 +21,12 @@ def default_networks(features: int, rows: int | None = None) -> dict[str, Kernel
 
     Args:
         features: of the inputs.
-        rows: how many there are; up to `MOST_ROWS_FOR_SUMS` sums of functions of few features are candidates too.
+        rows: how many there are; where rows and features are not both many, sums of functions of few features are
+            candidates too.
     """
     first = np.full(features, 2.0) if features <= MOST_RELEVANCES else 2.0
-    sums = {} if rows is None or rows > MOST_ROWS_FOR_SUMS else sums_of_functions(features)
+    has_sums = rows is not None and min(rows, ROWS_TO_LEARN_FROM) ** 2 * features <= MOST_NUMBERS_FOR_SUMS
+    sums = sums_of_functions(features) if has_sums else {}
     return sums | {
         "erf, depth 2": nn.mlp(2, "erf", weight_var=first, bias_var=0.1),
         "relu, depth 2": nn.mlp(2, "relu", weight_var=first, bias_var=0.1),

@@ -56,7 +56,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         noise: Any = "scaled",
         learn: bool = True,
         standardise: bool = True,
-        choose_rows: int = 800,
+        choose_rows: int = 1000,
         learn_rows: int = 3000,
         max_iterations: int = 60,
         random_state: int = 0,

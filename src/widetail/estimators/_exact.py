@@ -66,7 +66,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
         noise: Any = "scaled",
         learn: bool = True,
         standardise: bool = True,
-        choose_rows: int = 800,
+        choose_rows: int = 1000,
         learn_rows: int = 3000,
         max_iterations: int = 60,
         random_state: int = 0,

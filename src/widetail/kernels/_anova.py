@@ -7,20 +7,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_count, check_number, check_variance
 from widetail.files import savable
+from widetail.kernels._anova_by_hand import AnovaByHand, group_distances
 from widetail.kernels._base import Kernel
-from widetail.kernels._inputs import check_get, check_inputs
+from widetail.kernels._by_hand import ByHand
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
 from widetail.kernels._vectors import check_vectors
-from widetail.numerics import is_traced
-
-# Of few rows NumPy has the kernel and its gradient before JAX has looked up its compiled functions, and without
-# compiling any: learning from a hundred rows asks a thousand times.
-FEW_PAIRS = 250 * 250
 
 
 @savable("kernels.Anova")
@@ -90,77 +85,11 @@ class Anova(Kernel):
         """One for every feature."""
         return input_shape[0]
 
-    def kernel(self, x1: Any, x2: Any = None, get: Get = "both", **options: Any) -> KernelValues:
-        """As every kernel; of few pairs of rows by NumPy alone."""
-        if is_traced(self, x1, x2) or not self._is_for_numpy(x1, x2):
-            return super().kernel(x1, x2, get, **options)
-        check_get(self, get)
-        x1, x2 = check_inputs(self, x1, x2)
-        return KernelValues(self._by_hand(x1, x2)[0])
-
-    def pull_back(self, cotangent: KernelValues, x1: Any, x2: Any = None, *, progress: Any = False) -> "Anova":
-        """As every kernel; of few pairs of rows by NumPy alone."""
-        if is_traced(self) or not self._is_for_numpy(x1, x2) or cotangent.nngp is None or cotangent.ntk is not None:
-            return super().pull_back(cotangent, x1, x2, progress=progress)  # type: ignore[return-value]
-        x1, x2 = check_inputs(self, x1, x2)
-        values, exponents, terms, parts = self._by_hand(x1, x2)
-        weights = np.asarray(cotangent.nngp, np.float64)
-        if weights.shape != values.shape:
-            raise ValueError(f"cotangent.nngp must have the kernel's shape {values.shape}; got {weights.shape}.")
-        by_price = 0.0
-        if self.order is None:
-            weighted, slopes = weights * values, terms / (1 + terms)
-            by_part = np.tensordot(slopes, weighted, 2) / parts - np.sum(weighted) / (1 + parts)
-            by_length = -2 * np.tensordot(slopes * exponents, weighted, 2)
-        else:
-            slopes = terms
-            if self.order == 2:
-                price, single = float(self.interaction_var), np.sum(terms, axis=0)
-                by_price = 0.5 * float(np.vdot(weights, single**2 - np.sum(terms**2, axis=0)))
-                slopes = terms * (1 + price * (single - terms))
-            by_part = np.tensordot(slopes, weights, 2) / parts
-            by_length = -2 * np.tensordot(slopes * exponents, weights, 2)
-        by_length = by_length / np.broadcast_to(np.asarray(self.length_scale, np.float64), parts.shape)
-        shared = [
-            total if np.ndim(value) else float(np.sum(total))
-            for total, value in ((by_length, self.length_scale), (by_part, self.part_var))
-        ]
-        # a derivative may be negative, which no parameter may: put in without the checks of a new kernel
-        return eqx.tree_at(lambda kernel: jax.tree.leaves(kernel), self, [*shared, by_price])
-
-    def _is_for_numpy(self, x1: Any, x2: Any) -> bool:
-        others = x1 if x2 is None else x2
-        return (
-            isinstance(x1, np.ndarray)
-            and isinstance(others, np.ndarray)
-            and x1.dtype == others.dtype == np.float64
-            and x1.ndim == others.ndim == 2
-            and len(x1) * len(others) <= FEW_PAIRS
-            and self.order in (None, 1, 2)
-        )
-
-    def _by_hand(self, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        """The kernel, and by feature: exponents and terms (d, n1, n2), and the variances of the parts (d,)."""
-        others = x1 if x2 is None else x2
-        lengths = np.asarray(self.length_scale, np.float64)
-        if self.places is None:
-            scaled1, scaled2 = (x1 / lengths).T, (others / lengths).T
-            exponents = -0.5 * (scaled1[:, :, None] - scaled2[:, None]) ** 2
-        else:
-            exponents = -0.5 * np.stack(_group_distances(x1.T, others.T, self.places))
-            exponents /= np.broadcast_to(lengths, len(exponents))[:, None, None] ** 2
-            if x2 is None:  # a row's gaps are not away from themselves
-                exponents[:, range(len(x1)), range(len(x1))] = 0.0
-        parts = np.broadcast_to(np.asarray(self.part_var, np.float64), len(exponents))
-        terms = parts[:, None, None] * np.exp(exponents)
-        if self.order is None:
-            values = np.prod((1 + terms) / (1 + parts)[:, None, None], axis=0)
-        else:
-            single = np.sum(terms, axis=0)
-            values = 1 + single
-            if self.order == 2:
-                values += float(self.interaction_var) * 0.5 * (single**2 - np.sum(terms**2, axis=0))
-        return values, exponents, terms, parts
+    def by_hand(self) -> ByHand | None:
+        """In NumPy, for the orders whose gradient is a short formula."""
+        if self.order not in (None, 1, 2):
+            return None
+        return AnovaByHand(self.length_scale, self.part_var, self.order, self.interaction_var, self.places)
 
     def _combine(self, features: Any, parts: Any) -> Any:
         """The kernel from those of the single features, which are the last axis."""
@@ -195,16 +124,7 @@ def _cross(kernel: Anova, rows1: Rows, rows2: Rows) -> KernelValues:
     if kernel.places is None:
         squares = (x1[:, None] - x2[None]) ** 2
     else:
-        squares = jnp.stack(_group_distances(x1.T, x2.T, kernel.places), axis=-1)
+        squares = jnp.stack(group_distances(x1.T, x2.T, kernel.places), axis=-1)
         squares = squares / jnp.asarray(kernel.length_scale, x1.dtype) ** 2
     parts = jnp.broadcast_to(jnp.asarray(kernel.part_var, x1.dtype), squares.shape[-1:])
     return KernelValues(kernel._combine(jnp.exp(-0.5 * squares), parts))
-
-
-def _group_distances(x1: Any, x2: Any, places: tuple[int, ...]) -> list[Any]:
-    """Squared distances (n1, n2) of every group, from the columns of rows that have features and then gaps."""
-    known = len(places)
-    squares: list[Any] = [0.0] * (max(places) + 1)
-    for feature, group in enumerate(places):
-        squares[group] = squares[group] + (x1[feature][:, None] - x2[feature]) ** 2
-    return [total + (x1[known + g] ** 2)[:, None] + x2[known + g] ** 2 for g, total in enumerate(squares)]

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail import files
+from widetail.kernels._by_hand import ByHand, evaluate_by_hand, is_for_numpy, pull_back_by_hand
 from widetail.kernels._cost import Cost, estimate
 from widetail.kernels._engine import evaluate, evaluate_diagonal
 from widetail.kernels._inputs import check_get, check_inputs
-from widetail.kernels._pullback import pull_back
+from widetail.kernels._memory import check_memory
+from widetail.kernels._pullback import check_cotangent, pull_back
 from widetail.kernels._values import CrossFn, Get, KernelValues, RowsFn
 from widetail.numerics import is_traced
 
@@ -89,7 +91,11 @@ class Kernel(eqx.Module):
         check_get(self, get)
         x1, x2 = check_inputs(self, x1, x2)
         if not is_traced(self, x1, x2):
-            return evaluate(self, x1, x2, get, max_memory=max_memory, progress=progress)
+            hand = self._for_numpy(x1, x2, get)
+            if hand is None:
+                return evaluate(self, x1, x2, get, max_memory=max_memory, progress=progress)
+            check_memory((len(x1), len(x1 if x2 is None else x2)), KernelValues(nngp=True), x1.dtype, max_memory)
+            return KernelValues(evaluate_by_hand(hand, x1, x2, progress))
         rows_fn, cross_fn = self.rows_fn(get), self.cross_fn(get)
         rows1 = rows_fn(jnp.asarray(x1))
         if x2 is not None:
@@ -117,7 +123,8 @@ class Kernel(eqx.Module):
         x, _ = check_inputs(self, x, None)
         if is_traced(self, x):
             return self.rows_fn(get)(jnp.asarray(x)).diagonal
-        return evaluate_diagonal(self, x, get)
+        hand = self._for_numpy(x, None, get)
+        return evaluate_diagonal(self, x, get) if hand is None else KernelValues(hand.diagonal(hand.side(x)))
 
     def cost(self, x1: Any, x2: Any = None, get: Get = "both") -> Cost:
         """Time and memory that `kernel(x1, x2, get)` would take, from running one tile of it.
@@ -147,7 +154,21 @@ class Kernel(eqx.Module):
             An object shaped like this kernel with the derivatives in place of its parameters.
         """
         x1, x2 = check_inputs(self, x1, x2)
-        return pull_back(self, cotangent, x1, x2, progress=progress)
+        get = check_cotangent(self, cotangent, (len(x1), len(x1 if x2 is None else x2)))
+        hand = None if is_traced(self) else self._for_numpy(x1, x2, get)
+        if hand is None:
+            return pull_back(self, cotangent, x1, x2, get, progress=progress)
+        return pull_back_by_hand(self, hand, np.asarray(cotangent.nngp, np.float64), x1, x2, progress)
+
+    def by_hand(self) -> ByHand | None:
+        """The kernel in NumPy, where somebody wrote that down; None leaves it to the engine."""
+        return None
+
+    def _for_numpy(self, x1: Any, x2: Any, get: Get) -> ByHand | None:
+        is_alone = get == "nngp" or not self.has_ntk
+        hand = self.by_hand() if is_alone and is_for_numpy(x1, x2) else None
+        pairs = len(x1) * len(x1 if x2 is None else x2)
+        return None if hand is None or pairs > hand.most_pairs else hand
 
     def __add__(self, other: "Kernel") -> "Kernel":
         """The kernel of the sum of two independent functions, one of either kernel."""

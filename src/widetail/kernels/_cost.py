@@ -10,8 +10,9 @@ import numpy as np
 
 from widetail.kernels._inputs import check_array
 from widetail.kernels._memory import kernel_bytes
-from widetail.kernels._tiles import PANEL_BYTES, Blocks, thread_count, tile_rows, worker_count
+from widetail.kernels._tiles import PANEL_BYTES, Blocks, tile_rows, worker_count
 from widetail.kernels._values import Get, KernelValues
+from widetail.numerics import cores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +54,7 @@ def estimate(kernel: Any, x1: Any, x2: Any, get: Get) -> Cost:
     seconds = _time_tile(kernel, blocks1.size, blocks2.size, shape1[1:], dtype, get)
     tile_bytes = blocks1.size * blocks2.size * numbers * dtype.itemsize
     return Cost(
-        seconds=seconds * tiles / min(thread_count(), tiles),
+        seconds=seconds * tiles / min(cores(), tiles),
         output_bytes=kernel_bytes((shape1[0], shape2[0]), wanted, dtype),
         # inputs and outputs of a step for both kernels, and as much again for what a step keeps inside
         workspace_bytes=2 * PANEL_BYTES + worker_count() * 8 * tile_bytes,

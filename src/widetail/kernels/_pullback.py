@@ -17,12 +17,11 @@ from widetail.progress import Progress, reporter
 KEPT_PER_NUMBER = 4
 
 
-def pull_back(kernel: Any, cotangent: KernelValues, x1: Any, x2: Any, *, progress: Progress = False) -> Any:
+def pull_back(kernel: Any, cotangent: KernelValues, x1: Any, x2: Any, get: Get, *, progress: Progress = False) -> Any:
     """Pull cotangents of the kernels back to the parameters; see `Kernel.pull_back`."""
     symmetric = x2 is None
     source1 = np.asarray(x1)
     source2 = source1 if symmetric else np.asarray(x2)
-    get = _asked(kernel, cotangent, (len(source1), len(source2)))
     cotangent = KernelValues(*(None if g is None else np.asarray(g, source1.dtype) for g in cotangent))
     numbers = KEPT_PER_NUMBER * kernel.numbers_per_pair(x1.shape[1:])
     blocks1 = Blocks(len(source1), tile_rows(numbers, len(source1)))
@@ -58,7 +57,8 @@ def pull_back(kernel: Any, cotangent: KernelValues, x1: Any, x2: Any, *, progres
     return eqx.combine(total, rest)
 
 
-def _asked(kernel: Any, cotangent: Any, shape: tuple[int, int]) -> Get:
+def check_cotangent(kernel: Any, cotangent: Any, shape: tuple[int, int]) -> Get:
+    """Which kernels the cotangent is of, or an error that says what is wrong with it."""
     if not isinstance(cotangent, KernelValues):
         raise ValueError(
             f"cotangent must be widetail.kernels.KernelValues(nngp=..., ntk=...); got {type(cotangent).__name__}."

@@ -2,8 +2,9 @@
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Iterator
+
+from widetail.numerics import cores
 
 # Numbers in one array of a tile: a few such arrays per thread stay in the cache, and the work on one is
 # long enough (about a millisecond) to hide the cost of calling compiled functions.
@@ -14,14 +15,9 @@ MAX_TILE_ROWS = 500
 PANEL_BYTES = 64 << 20
 
 
-def thread_count() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-
-
 def worker_count() -> int:
     """Threads for tiles: two per core, so that one computes while the other waits for its arrays or a lock."""
-    return 2 * thread_count()
+    return 2 * cores()
 
 
 def tile_rows(numbers_per_pair: int, most: int) -> int:

@@ -1,5 +1,6 @@
 """Learning hyperparameters by maximising the log evidence."""
 
+import contextlib
 import dataclasses
 import functools
 import time
@@ -13,7 +14,16 @@ from widetail.learning._input_fit import fit_inputs
 from widetail.learning._objective import evidence_and_gradient
 from widetail.learning._parameters import Parameters, Part
 from widetail.learning._row_fit import fit_rows
-from widetail.process import InputNoise, RowFactors, RowNoise, ScaleMixture, check_counts, check_noise_weights
+from widetail.numerics import one_thread
+from widetail.process import (
+    InputNoise,
+    RowFactors,
+    RowNoise,
+    ScaledNoise,
+    ScaleMixture,
+    check_counts,
+    check_noise_weights,
+)
 from widetail.progress import Progress, reporter
 
 
@@ -167,18 +177,21 @@ def fit_evidence(
             return LARGE, np.zeros_like(vector)
         return -value / observations, -gradient / observations
 
+    # The factorisation of scaled noise is shared among threads of ours; those of BLAS would spin beside them.
+    threads = one_thread() if isinstance(process.noise, ScaledNoise) else contextlib.nullcontext()
     starts = [start] + [np.clip(start + rng.normal(0.0, 1.5, len(start)), low, high) for _ in range(restarts)]
-    results = [
-        scipy.optimize.minimize(
-            loss,
-            np.clip(point, low, high),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": max_iterations, "ftol": tolerance},
-        )
-        for point in starts
-    ]
+    with threads:
+        results = [
+            scipy.optimize.minimize(
+                loss,
+                np.clip(point, low, high),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": max_iterations, "ftol": tolerance},
+            )
+            for point in starts
+        ]
     report(most, most)
     best = min(results, key=lambda result: result.fun)
     return EvidenceFit(

@@ -14,8 +14,12 @@ from widetail.progress import Progress
 
 # With fewer observations the evidence says next to nothing of a dozen parameters.
 FEWEST_TO_LEARN_FROM = 10
-# A rough fit tells architectures apart; only the best is worth the last digits.
+# Kinds of noise are told apart by a rough fit.
 ROUGH_TOLERANCE = 1e-4
+# A step that gains less, in nats of all rows together, is not worth an evaluation.
+FINE_GAIN = 0.1
+# Learning begins on so many rows; where there are more, it goes on from there with all of them, and few steps.
+ROWS_TO_BEGIN = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +67,7 @@ def learn(
     *,
     noise: NoiseName | Literal["auto"] | None = None,
     counts: Any = None,
-    choose_rows: int = 800,
+    choose_rows: int = 1000,
     choose_iterations: int = 25,
     learn_rows: int = 3000,
     max_iterations: int = 60,
@@ -73,8 +77,9 @@ def learn(
 ) -> Learned:
     """Choose between processes by their evidence, and learn the hyperparameters of the best.
 
-    Candidates are first learned roughly, from few rows; the best of them is then learned in full, from more. With
-    fewer than ten observations the first candidate is returned as it is.
+    Candidates are first learned roughly, from few rows; the best of them is then learned in full, from more: from a
+    thousand, and from there on from all of them. With fewer than ten observations the first candidate is returned as
+    it is.
 
     Args:
         candidates: a process, or several by name.
@@ -84,11 +89,13 @@ def learn(
             "inputs", "both", or "auto" to have `choose_noise` choose. With "rows" and "both" candidates are compared
             with a scale for every row already, so that outliers have no say in it.
         counts: how often each row was observed.
-        choose_rows: rows of the random subset on which candidates, and kinds of noise, are compared.
+        choose_rows: rows of the random subset on which candidates, and kinds of noise, are compared at most; see
+            `choose`.
         choose_iterations: of each candidate's optimisation.
         learn_rows: rows of the random subset from which the best is learned.
         max_iterations: of its optimisation.
-        tolerance: of its optimisation, in nats per observation.
+        tolerance: of its optimisation, in nats per observation. It ends before where a step gains less than 0.1 nats
+            of all rows together.
         seed: of the subsets.
         progress: True for bars on a terminal, or a function of (done, in all).
 
@@ -111,10 +118,12 @@ def learn(
         return Learned.as_given({name: with_noise_of_kind(one, kind, x) for name, one in candidates.items()})
     shared = {"counts": counts, "seed": seed}
     rough = {"max_iterations": min(max_iterations, choose_iterations), "tolerance": max(tolerance, ROUGH_TOLERANCE)}
+    several = rough | {"tolerance": tolerance}  # `choose` has a limit of its own
 
     def compared(kind: NoiseName | None) -> Choice:
         alike = {name: with_noise_of_kind(one, kind, x) for name, one in candidates.items()}
-        return choose(alike, x, y, subset=choose_rows, progress=progress, **rough, **shared)
+        options = several if len(alike) > 1 else rough
+        return choose(alike, x, y, subset=choose_rows, progress=progress, **options, **shared)
 
     kind, choice, noise_choice = noise, None, None
     if noise == "auto":
@@ -125,14 +134,17 @@ def learn(
     if len(candidates) > 1 and (choice is None or rows_differ):
         choice = compared("rows" if rows_differ else None if kind is None else "constant")
     name, process = next(iter(candidates.items())) if choice is None else (choice.name, choice.fit.process)
-    fit = fit_evidence(
-        with_noise_of_kind(process, kind, x),
-        x,
-        y,
-        subset=learn_rows,
-        max_iterations=max_iterations,
-        tolerance=tolerance,
-        progress=progress,
-        **shared,
-    )
-    return Learned({name: fit.process}, (1.0,), choice if len(candidates) > 1 else None, fit, noise_choice)
+    process, most = with_noise_of_kind(process, kind, x), min(learn_rows, len(y))
+    for rows in (ROWS_TO_BEGIN, most) if most >= 2 * ROWS_TO_BEGIN else (most,):
+        fit = fit_evidence(
+            process,
+            x,
+            y,
+            subset=rows,
+            max_iterations=max_iterations,
+            tolerance=max(tolerance, FINE_GAIN / rows),
+            progress=progress,
+            **shared,
+        )
+        process = fit.process
+    return Learned({name: process}, (1.0,), choice if len(candidates) > 1 else None, fit, noise_choice)

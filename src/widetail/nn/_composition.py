@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from widetail.files import savable
+from widetail.kernels import ByHand
 from widetail.nn._base import Layer, Leaf
+from widetail.nn._by_hand import chain_by_hand
 from widetail.nn._chain import Chain
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
@@ -68,6 +70,10 @@ class Sequential(Layer):
         for layer in reversed(self.layers):
             wanted = layer.needs_distances(wanted)
         return wanted
+
+    def by_hand(self) -> ByHand | None:
+        """In NumPy, for chains of Dense with Erf, Relu or Rbf."""
+        return chain_by_hand(self.layers)
 
     def propagate_rows_fn(self, all_pairs):
         return Chain(self.layers, all_pairs).rows

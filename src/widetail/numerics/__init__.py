@@ -5,6 +5,9 @@ from widetail.numerics._arrays import double_precision as double_precision
 from widetail.numerics._arrays import is_traced as is_traced
 from widetail.numerics._arrays import namespace as namespace
 from widetail.numerics._blas import FEW_OPERATIONS as FEW_OPERATIONS
+from widetail.numerics._blas import cores as cores
+from widetail.numerics._blas import in_parallel as in_parallel
+from widetail.numerics._blas import one_thread as one_thread
 from widetail.numerics._blas import threads_for as threads_for
 from widetail.numerics._cholesky import JITTERS as JITTERS
 from widetail.numerics._cholesky import CholeskyFactor as CholeskyFactor

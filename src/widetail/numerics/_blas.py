@@ -1,13 +1,25 @@
-"""Threads of BLAS and LAPACK, by the size of the work."""
+"""Threads of BLAS and LAPACK, and threads of our own in their place.
+
+Threads of OpenBLAS wait for each other by spinning. On an idle machine that is fast; beside other work each of them
+spins for as long as another process has the core of the one it waits for: a factorisation of 200 rows then took 500 ms
+instead of 1, and NumPy's threads spin beside SciPy's, which are others. So large matrices are cut into blocks
+(`_blocks`), every block is done by one thread of BLAS, and the blocks by threads of ours, which sleep when they wait.
+"""
 
 import contextlib
 import functools
-from typing import Any
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
-# About 50 ms of one core. Below it, a second thread gains little on an idle machine, and on a busy one it loses
-# everything: threads of OpenBLAS wait for each other by spinning, each time for as long as another process has the
-# core. A factorisation of 200 rows then took 500 ms instead of 1.
+# About 50 ms of one core: where BLAS has nobody to cut its work, it gets its threads from here on.
 FEW_OPERATIONS = 3e8
+# About 5 ms: what is worth waking a thread of ours.
+FEW_TO_SHARE = 3e7
+
+Item = TypeVar("Item")
 
 
 def threads_for(operations: int | float) -> contextlib.AbstractContextManager[Any]:
@@ -16,9 +28,44 @@ def threads_for(operations: int | float) -> contextlib.AbstractContextManager[An
     Args:
         operations: multiplications, about.
     """
-    if operations >= FEW_OPERATIONS:
-        return contextlib.nullcontext()
-    return _libraries().limit(limits=1, user_api="blas")
+    return contextlib.nullcontext() if operations >= FEW_OPERATIONS else one_thread()
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """A context in which BLAS has one thread, and afterwards as many as before; nested, it costs nothing more."""
+    if getattr(_inside, "is_limited", False):
+        yield
+        return
+    with _libraries().limit(limits=1, user_api="blas"):
+        _inside.is_limited = True
+        try:
+            yield
+        finally:
+            _inside.is_limited = False
+
+
+def in_parallel(work: Callable[[Item], Any], items: Sequence[Item], operations: int | float) -> list[Any]:
+    """Results of `work` for every item, in their order; on all cores where there is enough to do.
+
+    Args:
+        work: what calls BLAS or NumPy, which let other threads run meanwhile.
+        items: independent of each other.
+        operations: of all items together, about.
+    """
+    threads = min(cores(), len(items))
+    if threads <= 1 or operations < FEW_TO_SHARE:
+        return [work(item) for item in items]
+    with one_thread(), ThreadPoolExecutor(threads, thread_name_prefix="widetail") as pool:
+        return list(pool.map(work, items))
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+_inside = threading.local()
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from widetail.numerics import _blocks
-from widetail.numerics._blas import threads_for
+from widetail.numerics._blas import one_thread
 from widetail.progress import Progress
 
 # Relative to the mean of the diagonal. Beyond the last one the model, not rounding, is at fault.
@@ -49,7 +49,7 @@ class CholeskyFactor:
         for relative in JITTERS:
             if relative:
                 _restore(work, diagonal + relative * scale)
-            with threads_for(len(work) ** 3 / 3):
+            with one_thread():
                 is_definite = _blocks.factor(work, progress=progress)
             if is_definite:
                 return cls(work, relative * scale)
@@ -63,17 +63,19 @@ class CholeskyFactor:
 
     def solve_lower(self, b: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
         """Solve L v = b."""
-        with threads_for(self.lower.size * _columns(b) / 2):
+        with one_thread():
+            if b.ndim == 2 and b.shape[1] > _blocks.COLUMNS:
+                return _blocks.solve(self.lower, b)
             return scipy.linalg.solve_triangular(self.lower, b, lower=True, overwrite_b=overwrite, check_finite=False)
 
     def solve_upper(self, b: np.ndarray) -> np.ndarray:
         """Solve L^T v = b."""
-        with threads_for(self.lower.size * _columns(b) / 2):
+        with one_thread():
             return scipy.linalg.solve_triangular(self.lower, b, lower=True, trans=1, check_finite=False)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """Solve L L^T v = b."""
-        with threads_for(self.lower.size * _columns(b)):
+        with one_thread():
             return scipy.linalg.cho_solve((self.lower, True), b, check_finite=False)
 
     def log_det(self) -> float:
@@ -83,13 +85,13 @@ class CholeskyFactor:
     def inverse(self, *, overwrite: bool = False) -> np.ndarray:
         """The inverse of the factored matrix, both triangles; for gradients, not for solving."""
         work = self.lower if overwrite else self.lower.copy(order="F")
-        with threads_for(2 * len(work) ** 3 / 3):
+        with one_thread():
             _blocks.invert(work)
         return work
 
     def inverse_diagonal(self) -> np.ndarray:
         """The diagonal of the inverse, at the cost of the factorisation and a few columns of memory."""
-        with threads_for(len(self.lower) ** 3 / 3):
+        with one_thread():
             return _blocks.inverse_diagonal(self.lower)
 
     def extend(self, off_diagonal: np.ndarray, corner: np.ndarray) -> "CholeskyFactor":
@@ -105,10 +107,6 @@ class CholeskyFactor:
         lower[n:, :n] = below.T
         lower[n:, n:] = schur.lower
         return CholeskyFactor(lower, max(self.jitter, schur.jitter))
-
-
-def _columns(b: np.ndarray) -> int:
-    return b.shape[1] if b.ndim > 1 else 1
 
 
 def _restore(work: np.ndarray, diagonal: np.ndarray) -> None:
