@@ -5,7 +5,20 @@ from typing import Any
 
 import numpy as np
 
-CITIES = ("Basel", "Bern", "Chur", "Genève", "Lausanne", "Luzern", "St. Gallen", "Zürich", "Aarau", "Sion", "Zug", "Thun")
+CITIES = (
+    "Basel",
+    "Bern",
+    "Chur",
+    "Genève",
+    "Lausanne",
+    "Luzern",
+    "St. Gallen",
+    "Zürich",
+    "Aarau",
+    "Sion",
+    "Zug",
+    "Thun",
+)
 CONDITIONS = ("poor", "fair", "good", "excellent")
 FIRST_DAY = datetime.date(2015, 1, 1)
 Table = dict[str, list[Any]]

@@ -39,7 +39,9 @@ class Split(NamedTuple):
     new_cells: Table | None = None
 
 
-@benchmark("tables", f"CRPS and 90 % coverage of nine tables, {SPLITS} splits of small ones, {SPLITS_OF_LARGE} of large")
+@benchmark(
+    "tables", f"CRPS and 90 % coverage of nine tables, {SPLITS} splits of small ones, {SPLITS_OF_LARGE} of large"
+)
 def run() -> Iterator[Result]:
     names = (*datasets.UCI_NAMES, "prices")
     known = _known()
@@ -56,7 +58,9 @@ def run() -> Iterator[Result]:
                     line = {"table": name, "split": number, "method": method, "rows": len(split.y)}
                     known[name, number, method] = _keep(line | scores(found, split.y_new) | times)
     for name in names:
-        yield summary(name, {m: [known[name, number, m] for number in range(splits_of(name))] for m in (OURS, *METHODS)})
+        yield summary(
+            name, {m: [known[name, number, m] for number in range(splits_of(name))] for m in (OURS, *METHODS)}
+        )
 
 
 def splits_of(name: str) -> int:

@@ -12,12 +12,12 @@ from widetail.numerics import in_parallel
 from widetail.process import ScaleMixture
 from widetail.progress import Progress, reporter
 
-# Candidates meet on few rows first, and only the best go on to twice as many: an evaluation there costs up to eight
-# times as much. Of two hundred rows the order is rough, so several go on.
-FIRST_ROWS = 250
+# Candidates meet on half of the rows first, or on these many, and only the best go on to twice as many: an evaluation
+# there costs up to eight times as much. Fewer rows than that mislead: rows that are nearly equal become rare.
+FIRST_ROWS = (250, 500)
 MOST_KEPT = (3, 2)
 # A step that gains less, in nats of all rows together, is not worth an evaluation before candidates are compared.
-ROUGH_GAIN = 0.3
+ROUGH_GAIN = 0.03
 # Multiplications per evaluation and row squared, about: what decides whether candidates are learned side by side.
 OPERATIONS_PER_PAIR = 1000.0
 
@@ -63,8 +63,8 @@ def choose(
 ) -> Choice:
     """Learn every candidate by evidence and take the one that explains the data best.
 
-    They are compared on 250 rows first, where there are more; the best three go on to twice as many, from what they
-    have learned, the best two of those to twice as many again.
+    They are compared on half of the rows first, on 250 to 500 of them; the best three go on to twice as many, from what
+    they have learned, the best two of those to twice as many again.
 
     Args:
         candidates: processes to choose from, by name.
@@ -75,7 +75,7 @@ def choose(
         counts: how often each row was observed.
         progress: True for a bar on a terminal, or a function of (fits done, in all).
         tolerance: as in `fit_evidence`, for a single candidate; several are told apart by fits that end where a step
-            gains less than 0.3 nats of all rows together.
+            gains less than 0.03 nats of all rows together.
         **options: further arguments of `fit_evidence`.
     """
     if not candidates:
@@ -113,7 +113,7 @@ def choose(
 
 def _rounds(candidates: int, rows: int) -> Iterator[tuple[int, int]]:
     """How many candidates meet on how many rows, round by round."""
-    size = FIRST_ROWS
+    size = min(max(rows // 2, FIRST_ROWS[0]), FIRST_ROWS[1])
     for most in (candidates, *MOST_KEPT):
         candidates = min(most, candidates)
         size = rows if candidates == 1 or rows < 1.5 * size else size

@@ -17,7 +17,7 @@ FEWEST_TO_LEARN_FROM = 10
 # Kinds of noise are told apart by a rough fit.
 ROUGH_TOLERANCE = 1e-4
 # A step that gains less, in nats of all rows together, is not worth an evaluation.
-FINE_GAIN = 0.1
+FINE_GAIN = 0.01
 # Learning begins on so many rows; where there are more, it goes on from there with all of them, and few steps.
 ROWS_TO_BEGIN = 1000
 
@@ -94,7 +94,7 @@ def learn(
         choose_iterations: of each candidate's optimisation.
         learn_rows: rows of the random subset from which the best is learned.
         max_iterations: of its optimisation.
-        tolerance: of its optimisation, in nats per observation. It ends before where a step gains less than 0.1 nats
+        tolerance: of its optimisation, in nats per observation. It ends before where a step gains less than 0.01 nats
             of all rows together.
         seed: of the subsets.
         progress: True for bars on a terminal, or a function of (done, in all).
