@@ -7,7 +7,7 @@ import numpy as np
 
 from widetail.experiments._aggregate import Rows, summarise
 from widetail.experiments._noise_cases import FAR, MOTORCYCLE, has_motorcycle
-from widetail.experiments._noise_models import AUTO, BOTH, CONSTANT, INPUTS, OURS, ROWS
+from widetail.experiments._noise_models import AUTO, BOTH, CONSTANT, INPUTS, OURS, PEERS, ROWS
 from widetail.experiments._registry import Findings, Results
 from widetail.experiments._report import Bullets, Prose, Section, Table, TextTable
 from widetail.experiments._tables import ours, side_by_side
@@ -185,8 +185,9 @@ def _costs(rows: Rows) -> TextTable:
     lines = []
     for model in _names(rows, "model"):
         own = [row for row in rows if row["model"] == model]
-        lines.append([model, *(f"{np.mean([r[name] for r in own]):.1f}" for name in ("processor_seconds", "seconds"))])
-    return TextTable(["mean of a fit and its predictions", "processor seconds", "seconds"], lines)
+        used = "in a process of its own" if model in PEERS else f"{np.mean([r['processor_seconds'] for r in own]):.1f}"
+        lines.append([model, used, f"{np.mean([row['seconds'] for row in own]):.1f}"])
+    return TextTable(["mean of a fit and its predictions", "processor seconds", "seconds, other work beside"], lines)
 
 
 def _means(rows: Rows, by: Sequence[str], value: str) -> dict[tuple[Any, ...], float]:
