@@ -167,5 +167,5 @@ def test_every_experiment_has_tasks_that_differ(name, size):
     chosen = _registry.experiment(name)
     config = chosen.config(size)
     keys = [tuple(task.key.items()) for task in chosen.tasks(config)]
-    assert len(set(keys)) == len(keys) > 3
+    assert len(set(keys)) == len(keys) > 1
     assert isinstance(config.seed, int)
