@@ -91,7 +91,7 @@ def test_degenerate_data(case):
     [
         ({"net": "mlp"}, "kernel must be a network"),
         ({"prior": 1.0}, "prior must be a prior"),
-        ({"noise": "loud"}, "noise must be 'scaled', 'independent'"),
+        ({"noise": "loud"}, "noise must be one of 'scaled', 'independent'"),
         ({"max_iterations": 0}, "max_iterations must be a positive integer; got 0"),
         ({"random_state": None}, "random_state must be an integer"),
     ],
