@@ -94,6 +94,9 @@ def fit(
     estimator = _estimator(goal.task, sparse, noise, verbose=not quiet)
     given = {"net": make_net(len(encoder.groups_)) if make_net else None, "prior": chosen_prior, "random_state": seed}
     estimator.set_params(**given, table=encoder).fit(inputs, goal.values)
+    kind = getattr(estimator, "target_", None)
+    if kind is not None and kind.kind != "real":
+        output.remark(f"{target!r} is taken as {kind.describe()}")
     model = _model(estimator, goal.column, len(frame), time.monotonic() - began)
     model.save(out)
     results = {**model.facts, "task": goal.task, "target": target, "features": model.features, "model": str(out)}

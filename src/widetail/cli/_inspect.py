@@ -129,11 +129,13 @@ def _facts(model: TableModel, parts: _Parts | None) -> dict[str, Any]:
     from widetail.tables import as_json
 
     tails = getattr(model.estimator, "tails_", None)
+    kind = getattr(model.estimator, "target_", None)
     facts = {
         **model.facts,
         "task": model.task,
         "target": model.target.name,
         "columns": [as_json(column) for column in model.estimator.table_.columns_],
+        "target_kind": None if kind is None else kind.describe(),
         "tails": None
         if tails is None
         else {"degrees_of_freedom": float(tails.degrees[0]), "width_factor": float(tails.factor[0])},
@@ -172,6 +174,7 @@ def _draw(console: Any, facts: dict[str, Any], drawn: _Parts | None) -> None:
     summary = [
         ("model", facts["estimator"]),
         ("task", f"{facts['task']} of {facts['target']!r}, from {facts['rows']} rows"),
+        ("target", facts["target_kind"]),
         ("architecture", facts["architecture"]),
         ("network", facts.get("network")),
         ("prior", facts.get("prior")),

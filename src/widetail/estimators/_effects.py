@@ -21,7 +21,7 @@ def effect_of(model: Any, x: np.ndarray, features: Features) -> Predictive:
         x: new inputs in standard units.
         features: as in `ScaleMixtureRegressor.predict_effect`.
     """
-    chosen = _numbers(model, x.shape[1], features)
+    chosen = _numbers(model, model._relevances(x), features)
     mixture = model.weighted_posterior_
     weighted = (
         [(1.0, model.posterior)] if mixture is None else list(zip(mixture.weights, mixture.posteriors, strict=True))
@@ -42,6 +42,8 @@ def effect_of(model: Any, x: np.ndarray, features: Features) -> Predictive:
 
 def _numbers(model: Any, count: int, features: Features) -> list[int]:
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if model.table_ is not None:
+        names = [group.name for group in model.table_.groups_]
     wanted = [features] if isinstance(features, (str, int, np.integer)) else list(features)
     found = [names.index(f) if isinstance(f, str) and f in names else f for f in wanted]
     if not found or not all(isinstance(f, (int, np.integer)) and 0 <= f < count for f in found):

@@ -24,7 +24,7 @@ from widetail.files import (
 VERSION = 2
 MODEL = "widetail_model"  # the note that holds the model, from version 2 on
 MODEL_1 = "widetail"  # the same in version 1, whose files have no checksum
-OPTIONAL = ("feature_names_in_", "table_")  # what a model has that was fitted to a frame
+OPTIONAL = ("feature_names_in_", "table_", "target_")  # files of earlier versions, and of arrays, lack them
 PATHS = ("cache", "checkpoint")  # parameters that are paths of the machine that fitted
 
 

@@ -51,7 +51,7 @@ def guaranteed_interval(
     if model.posterior.y.ndim == 1:
         shift, factor = shift[0], factor[0]
     lower, upper = compute(model.posterior, x_new, coverage, labels)
-    return shift + factor * lower, shift + factor * upper
+    return tuple(model.target_.inverse(shift + factor * end) for end in (lower, upper))  # type: ignore[return-value]
 
 
 def _in_units(model: Any, x: np.ndarray) -> np.ndarray:
@@ -62,8 +62,8 @@ def _cross_fits(model: Any) -> CrossFits:
     """Models that learn all that this one learned, each without a tenth of the rows."""
     learned = model.posterior
     x, counts = _in_units(model, np.asarray(learned.x)), learned.rows.counts
-    y = learned.y.reshape(len(x), -1) * model.y_scaling_.factor + model.y_scaling_.shift
-    y = y.reshape(learned.y.shape)
+    z = learned.y.reshape(len(x), -1) * model.y_scaling_.factor + model.y_scaling_.shift
+    y = model.target_.inverse(z.reshape(learned.y.shape))
 
     as_rows = Encoded if model._is_encoded else np.asarray
 

@@ -13,6 +13,7 @@ from widetail.estimators._inputs import check_weights
 from widetail.estimators._predicting import PredictiveRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._tails import Tails
+from widetail.estimators._targets import TARGETS, Target, recognise
 from widetail.files import savable
 from widetail.learning import NoiseName, WeightedPosterior
 from widetail.predictive import Predictive
@@ -61,7 +62,12 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             under the priors of `widetail.learning.HYPERPRIORS` and candidates averaged by their evidence (see
             `widetail.learning.integrate_evidence`): sums of functions of single features, of pairs of features and of
             any of them, and a relu network. Predictions are then those of some dozens of processes. 0 for never.
-        table: how frames are read, a `TableEncoder`; None for its defaults. One that is fitted stays as it is.
+        target: what y can be: "real"; "positive", for which a map to the real line (a logarithm of small values,
+            nothing for large ones) is chosen by the evidence, with its Jacobian; "bounded", strictly between 0 and 1,
+            with log odds; "integer", whose predictive distribution has probabilities of whole numbers; "auto"
+            finds out: maps must be worth three nats, whole numbers be few. Several outputs, inferred noise, and
+            `learn=False` or `standardise=False`, are "real" unless said otherwise.
+        table: how frames are read, a `TableEncoder`; None for its defaults. One that is fitted stays.
 
     Attributes:
         process_: the `ScaleMixture` that was learned, in standard units; that of the largest weight of several.
@@ -72,6 +78,7 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         architecture_: which default architecture was chosen, or "given".
         tails_: what was measured (None without `calibrate`).
         choice_, evidence_fit_: what was compared and learned (None where nothing was).
+        target_: what y was taken for, and the map; `target_.describe()` says it in words.
         table_: of a model that was fitted to a frame, the fitted `TableEncoder`; else None.
         noise_choice_: how the kinds of noise compared, with noise="auto".
         n_features_in_, feature_names_in_: as in scikit-learn.
@@ -88,6 +95,7 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
 
     y_scaling_: Scaling
     tails_: Tails | None
+    target_: Target = Target()  # files of earlier versions have none
     _kept = ("y_scaling_", "tails_")
 
     def __init__(
@@ -105,15 +113,19 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         verbose: bool = False,
         integrate_rows: int = 200,
         table: Any = None,
+        target: Any = "auto",
     ):
         super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
         self.calibrate = calibrate
         self.verbose = verbose
         self.integrate_rows = integrate_rows
         self.table = table
+        self.target = target
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.target not in TARGETS:
+            raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
         if not isinstance(self.integrate_rows, numbers.Integral) or self.integrate_rows < 0:
             raise ValueError(f"integrate_rows must be an integer, zero or more; got {self.integrate_rows!r}.")
 
@@ -161,16 +173,27 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         x, y = self._inputs(X, y, y_numeric=True, multi_output=True)
         y = y.astype(np.float64)
         weights = check_weights(sample_weight, x)
-        columns = y.reshape(len(y), -1)
         seen = weights > 0
+        self.target_ = self._recognised(x[seen], y[seen], weights[seen])
+        targets = np.where(seen.reshape(-1, *(1,) * (y.ndim - 1)), self.target_.forward(y), 0.0)
+        columns = targets.reshape(len(y), -1)
         scaling = self._target_scaling(columns[seen], weights[seen])
         self.y_scaling_ = scaling
         self._learn_and_condition(x, scaling.apply(columns).reshape(y.shape), weights)
         posterior = self.posterior_
         self.tails_ = (
-            Tails.measure(posterior.y, self._mixture.left_out(), posterior.rows.counts) if self.calibrate else None
+            Tails.measure(posterior.y, self._mixture.left_out(), posterior.rows.counts, self._half_a_step)
+            if self.calibrate
+            else None
         )
         return self
+
+    def _recognised(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Target:
+        """What the target is: real, unless said otherwise, for models that take it as it is or infer their noise."""
+        is_plain = not (self.learn and self.standardise) or self._kind_of_noise() is not None
+        kind = "real" if self.target == "auto" and is_plain else self.target
+        places = self.table_.places_ if self._is_encoded and self.table_ is not None else None
+        return recognise(kind, self._scaling(x, weights).apply(x), y, places, int(self.random_state))
 
     def _target_scaling(self, y: np.ndarray, weights: np.ndarray) -> Scaling:
         if not self.standardise:
@@ -192,8 +215,10 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             parts = [posterior.f(x) for posterior in mixture.posteriors]
             average = np.tensordot(mixture.weights, [np.asarray(part.median) for part in parts], 1)
             shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
-            return average * factor[0] + shift[0] if average.ndim == 1 else average * factor + shift
-        return np.asarray(self._in_units(mixture.f(x)).median)
+            z = average * factor[0] + shift[0] if average.ndim == 1 else average * factor + shift
+        else:
+            z = np.asarray(self._rescaled(mixture.f(x)).median)
+        return self.target_.inverse(z)
 
     def predict_interval(
         self,
@@ -249,8 +274,9 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
     def predict_effect(self, X: Any, features: Features) -> Predictive:
         """What a feature, or features together, add to y: one part of a sum of functions, with its uncertainty.
 
-        Effects have mean 0 over the fitted rows, and are in the units of y. Of several processes those are averaged
-        that have such a part: sums over features have none for pairs, networks none at all.
+        Effects have mean 0 over the fitted rows, and are in the units of y; where y is mapped (`target_.warp`), in those
+        of what it is mapped to. Of several processes those are averaged that have such a part: sums over features have
+        none for pairs, networks none at all.
 
         Args:
             X: inputs, as in `fit`; only the columns of `features` matter.
@@ -298,6 +324,14 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         return np.moveaxis(np.asarray(draws), 0, -1)
 
     def _in_units(self, dist: Predictive) -> Predictive:
+        return self.target_.apply(self._rescaled(dist))
+
+    @property
+    def _half_a_step(self) -> float:
+        """Of whole numbers, in standard units; 0 of others."""
+        return 0.5 / float(self.y_scaling_.factor[0]) if self.target_.kind == "integer" else 0.0
+
+    def _rescaled(self, dist: Predictive) -> Predictive:
         shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
         if len(dist.event_shape) == 1:
             shift, factor = shift[0], factor[0]

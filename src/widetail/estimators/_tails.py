@@ -39,9 +39,19 @@ class Tails:
             raise ValueError(f"degrees and factor must be positive; got {self.degrees} and {self.factor}.")
 
     @classmethod
-    def measure(cls, y: np.ndarray, left_out: LeftOut, counts: np.ndarray) -> "Tails":
-        """By maximum likelihood, with a weak prior on what the model says; rows count as often as observed."""
+    def measure(cls, y: np.ndarray, left_out: LeftOut, counts: np.ndarray, half_a_step: float = 0.0) -> "Tails":
+        """By maximum likelihood, with a weak prior on what the model says; rows count as often as observed.
+
+        Args:
+            y: targets.
+            left_out: what the others say of each of them.
+            counts: how often each row was observed.
+            half_a_step: of targets that were seen rounded, how far off they may be; what counts is then the probability
+                of the interval.
+        """
         scores = ((y - left_out.location) / left_out.scale).reshape(len(y), -1)
+        if half_a_step:
+            return cls(*(np.array([part]) for part in _fit_rounded(scores[:, 0], half_a_step / left_out.scale, counts)))
         return cls(*np.array([_fit(column, counts) for column in scores.T]).T)
 
     def apply(self, dist: Predictive) -> Predictive:
@@ -72,6 +82,24 @@ def _fit(scores: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
         bounds=[INVERSE_DEGREES, LOG_FACTORS],
         method="L-BFGS-B",
         options={"ftol": 1e-14, "gtol": 1e-10},
+    )
+    inverse, log_factor = found.x
+    return 1 / inverse, float(np.exp(log_factor))
+
+
+def _fit_rounded(scores: np.ndarray, halves: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+    """The same of intervals `scores - halves` to `scores + halves`."""
+
+    def loss(point: np.ndarray) -> float:
+        inverse, log_factor = point
+        factor, nu = np.exp(log_factor), 1 / inverse
+        near = np.abs(scores)  # on the lower side, where probabilities are not near one
+        share = scipy.special.stdtr(nu, (halves - near) / factor) - scipy.special.stdtr(nu, (-halves - near) / factor)
+        prior = 0.5 * (log_factor / SPREAD_OF_LOG_FACTOR) ** 2 + inverse / MEAN_OF_INVERSE_DEGREES
+        return prior - float(counts @ np.log(np.maximum(share, 1e-300)))
+
+    found = scipy.optimize.minimize(
+        loss, [0.1, 0.0], bounds=[INVERSE_DEGREES, LOG_FACTORS], method="L-BFGS-B", options={"ftol": 1e-12}
     )
     inverse, log_factor = found.x
     return 1 / inverse, float(np.exp(log_factor))

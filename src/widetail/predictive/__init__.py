@@ -13,4 +13,9 @@ from widetail.predictive._rescaled import Rescaled as Rescaled
 from widetail.predictive._scale_mixture import NormalScaleMixture as NormalScaleMixture
 from widetail.predictive._student_mixture import student_mixture_root as student_mixture_root
 from widetail.predictive._student_t import StudentT as StudentT
+from widetail.predictive._transformed import Rounded as Rounded
+from widetail.predictive._transformed import Transformed as Transformed
+from widetail.predictive._warps import BoundedWarp as BoundedWarp
+from widetail.predictive._warps import PositiveWarp as PositiveWarp
+from widetail.predictive._warps import Warp as Warp
 from widetail.predictive._weighted import Weighted as Weighted
