@@ -18,7 +18,7 @@ from widetail.datasets import load_regression
 
 TABLES = ("concrete", "energy", "yacht", "boston", "wine_red")
 SHARES = (0.1, 0.3, 0.5)
-SPLITS = 3
+SPLITS = 2
 MOST_ROWS = 240  # of training, drawn at random, and one kernel, so that all of it takes minutes
 COVERAGE = 0.9
 WAYS = ("gaps", "mean", "iterative")

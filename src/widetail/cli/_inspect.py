@@ -130,11 +130,13 @@ def _facts(model: TableModel, parts: _Parts | None) -> dict[str, Any]:
 
     tails = getattr(model.estimator, "tails_", None)
     kind = getattr(model.estimator, "target_", None)
+    relevances = getattr(model.estimator, "relevances", dict)()
     facts = {
         **model.facts,
         "task": model.task,
         "target": model.target.name,
         "columns": [as_json(column) for column in model.estimator.table_.columns_],
+        "relevances": relevances,
         "target_kind": None if kind is None else kind.describe(),
         "tails": None
         if tails is None
@@ -196,6 +198,9 @@ def _draw(console: Any, facts: dict[str, Any], drawn: _Parts | None) -> None:
         for column in facts["columns"]
     ]
     console.print(table(None, ["column", "kind", "categories"], columns))
+    if facts["relevances"]:
+        shown = list(facts["relevances"].items())
+        console.print(table(None, ["column", "what it does to predictions (standard deviation)"], shown))
     if facts.get("integrated"):  # files of earlier versions do not know it
         console.print(integrated_table(facts["integrated"]))
     if facts["learned"]:

@@ -6,8 +6,10 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from widetail.checks import check_count
 from widetail.estimators._effects import Features, effect_of
 from widetail.estimators._exact import KINDS, ExactEstimator
+from widetail.estimators._explained import Support, relevances_of, support_of, unusual_rows_of
 from widetail.estimators._guarantees import GroupsOrColumn, IntervalMethod, check_method, guaranteed_interval
 from widetail.estimators._inputs import check_weights
 from widetail.estimators._predicting import PredictiveRegressor
@@ -274,9 +276,9 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
     def predict_effect(self, X: Any, features: Features) -> Predictive:
         """What a feature, or features together, add to y: one part of a sum of functions, with its uncertainty.
 
-        Effects have mean 0 over the fitted rows, and are in the units of y; where y is mapped (`target_.warp`), in those
-        of what it is mapped to. Of several processes those are averaged that have such a part: sums over features have
-        none for pairs, networks none at all.
+        Effects have mean 0 over the fitted rows, and are in the units of y; where y is mapped (`target_.warp`), in
+        those of what it is mapped to. Of several processes those are averaged that have such a part: sums over
+        features have none for pairs, networks none at all.
 
         Args:
             X: inputs, as in `fit`; only the columns of `features` matter.
@@ -317,6 +319,49 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         if isinstance(posterior, RowPosterior) or (isinstance(posterior, InputPosterior) and posterior.scales.own):
             return posterior.outliers(threshold)
         return np.zeros(0, dtype=int)
+
+    def relevances(self) -> dict[str, float]:
+        """How much every column matters: the standard deviation of what the prediction would change by if all of its
+        cells were the mean of the column, in units of y (of what y is mapped to, if it is); the largest first.
+
+        Example:
+            >>> import numpy as np, widetail as wt
+            >>> x = np.random.default_rng(0).normal(size=(40, 2))
+            >>> model = wt.ScaleMixtureRegressor(net=wt.kernels.RBF(3.0), learn=False).fit(x, 3.0 * x[:, 1])
+            >>> list(model.relevances())
+            ['x1', 'x0']
+        """
+        return relevances_of(self)
+
+    def leans_on(self, X: Any, count: int = 5) -> Support:
+        """The rows that each prediction leans on: those without which it would change most, and by how much.
+
+        Exact for the learned hyperparameters, which stay as they are; from the weights that the rows have, at the cost
+        of an inverse. Changes are in units of y (of what y is mapped to, if it is).
+
+        Args:
+            X: inputs, as in `fit`.
+            count: how many rows for each of them.
+
+        Returns:
+            `rows` and `changes`, two arrays of shape (m, count).
+
+        Example:
+            >>> import numpy as np, widetail as wt
+            >>> x = np.linspace(-2.0, 2.0, 9)[:, None]
+            >>> model = wt.ScaleMixtureRegressor(net=wt.kernels.RBF(), learn=False).fit(x, np.sin(2 * x[:, 0]))
+            >>> int(model.leans_on(np.array([[1.5]]), count=1).rows[0, 0])
+            7
+        """
+        return support_of(self, self._new_inputs(X), check_count("count", count))
+
+    def unusual_rows(self, probability: float = 0.01) -> np.ndarray:
+        """Rows of the fit whose targets are further off than the other rows let expect, the most unusual first.
+
+        Args:
+            probability: how rare it is to be so far off, tails measured; of usual rows so many are among them.
+        """
+        return unusual_rows_of(self, probability)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int = 0) -> np.ndarray:
         """Joint draws of y, shape (n, n_samples) or (n, outputs, n_samples); one readout scale for each draw."""
