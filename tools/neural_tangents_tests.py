@@ -4,7 +4,7 @@
     python tools/neural_tangents_tests.py checkout --cases 2 --only stax/linear_test --report found.json
 
 Nothing of the checkout is copied. Their test functions have up to thousands of parametrisations, of which their own
-helper draws `--cases` with a fixed seed; how many there are in all is printed. Needs absl-py.
+helper draws `--cases` with a fixed seed; how many there are in all is printed. Needs absl-py and more_itertools.
 """
 
 import argparse

@@ -27,6 +27,7 @@ SLOW = [
     "docs/tutorials/programs.md",
     "docs/tutorials/scale_mixtures.md",
     "docs/tutorials/table.md",
+    "docs/tutorials/widen.md",
 ]
 PAGES = ["README.md", *QUICK, *SLOW]
 

@@ -22,7 +22,6 @@ class Case:
     variances: Any = None
     same: Any = None
     engine: str = "program"
-    close: float = 1e-6  # to the kernels of `same`
 
 
 @programs.program
@@ -118,7 +117,6 @@ CASES = {
             nn.Aggregate(plain_models.RING), nn.Conv((1,)), nn.Relu(),
             nn.Aggregate(plain_models.RING), nn.Conv((1,)), nn.Relu(), nn.GlobalAvgPool(),
         ),
-        close=5e-3,
     ),
     "gated": Case(plain_models.gated, (3,), None, gated),
     "skip concatenation": Case(
@@ -129,7 +127,6 @@ CASES = {
             nn.Dense(), nn.Relu(),
             nn.Parallel(nn.Identity(), nn.Sequential(nn.Dense(), nn.Relu()), combine="concatenate"),
         ),
-        close=5e-3,
     ),
     "tied": Case(plain_models.tied, (3,), None, tied),
     "embedding": Case(
@@ -138,7 +135,6 @@ CASES = {
         None,
         # rows of a table have variance 1 as they are, those of a layer times fan-in
         OfTokens(_plain(nn.Conv((1,), weight_var=5.0), nn.GlobalAvgPool(), nn.Dense(), nn.Relu()), 5),
-        close=1e-4,
     ),
     "residual": Case(
         plain_models.residual,

@@ -28,8 +28,8 @@ def test_agrees_with_layers_and_with_finite_draws(name):
         values = wide.kernel(x)
         if case.same is not None:
             expected = case.same.kernel(x)
-            np.testing.assert_allclose(values.nngp, expected.nngp, rtol=case.close)
-            np.testing.assert_allclose(values.ntk, expected.ntk, rtol=case.close)
+            np.testing.assert_allclose(values.nngp, expected.nngp, rtol=1e-6)
+            np.testing.assert_allclose(values.ntk, expected.ntk, rtol=1e-6)
         found = wide.check(x, (256,), draws=60)
     # second moments of 60 draws at width 256, within 5 of their standard errors
     assert found.agrees, str(found)
@@ -127,6 +127,20 @@ def test_a_model_that_divides_by_the_root_of_its_fan_in_itself():
     assert deviations["w"] == pytest.approx(1.0, rel=0.02)
     assert deviations["v"] == 1.0
     assert "entries N(0, 1)" in wide.explain()
+
+
+def test_an_activation_of_a_multiple_has_its_closed_form():
+    def apply(p, x):
+        return jax.nn.relu(0.5 * (jnp.tanh(x @ p["u"]) @ p["w"])) @ p["v"]
+
+    def init(width, key):
+        return plain_models.normal(key, u=(3, width), w=(width, width), v=(width, 1))
+
+    x = inputs("two layers", 3)
+    net = nn.Sequential(nn.Dense(), nn.Tanh(), nn.Dense(weight_var=0.25), nn.Relu())
+    found, expected = wt.widen((init, apply), (3,), engine="program").kernel(x), net.kernel(x)
+    np.testing.assert_allclose(found.nngp, expected.nngp, rtol=1e-9)
+    np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-9)
 
 
 def test_several_widths_grow_together():

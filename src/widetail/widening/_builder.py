@@ -91,7 +91,12 @@ class Builder:
         instructions = Instructions(self)
         instructions.of(vec)
         if len(instructions.vectors) == 1 and not instructions.scalars:
-            return self._of(st.Nonlin(recognised(instructions.function()), (instructions.vectors[0].index,)), vec)
+            # a function of a multiple is one of a variable: so the closed forms of activations are found
+            factor, function = instructions.function().without_factor()
+            (base,) = instructions.vectors
+            if factor != 1:
+                base = self._combination(Lin(base.length, base.origins, ((factor, None, base),), 0.0))
+            return self._of(st.Nonlin(recognised(function), (base.index,)), vec)
         if isinstance(vec, Lin):
             return self._combination(vec)
         assert isinstance(vec, Fn)

@@ -76,6 +76,25 @@ class Fused:
         names = [line[1][0] for line in lines if line[0] == "op"]
         self.__name__ = "∘".join(reversed(names[-3:])) or "combination"
 
+    def without_factor(self) -> "tuple[float, Fused]":
+        """f(c z) as c and f, where the one vector z enters by that multiple alone."""
+        uses = [line for line in self.lines if _refers(line, ("v", 0))]
+        first = self.lines[0] if self.lines else ()
+        if uses != [first] or first[0] != "lin" or first[2] != 0 or len(first[1]) != 1 or len(self.lines) < 2:
+            return 1.0, self
+        ((factor, scalar, _),) = first[1]
+        if scalar is not None or factor == 1:
+            return 1.0, self
+
+        def moved(part: Any) -> Any:
+            if part == ("t", 0):
+                return "v", 0
+            if isinstance(part, tuple) and len(part) == 2 and part[0] == "t":
+                return "t", part[1] - 1
+            return tuple(map(moved, part)) if isinstance(part, tuple) else part
+
+        return factor, Fused(tuple(map(moved, self.lines[1:])), 1, 0, self.ops)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fused) and (self.lines, self.vectors, self.scalars) == (
             other.lines,
@@ -106,6 +125,11 @@ class Fused:
                 total = total + (product if scalar is None else product * value(scalar))
             values.append(total)
         return jnp.asarray(values[-1]).astype(dtype) if values else arguments[0]
+
+
+def _refers(part: Any, reference: Any) -> bool:
+    """Whether an instruction reads a value."""
+    return part == reference or (isinstance(part, tuple) and any(_refers(inner, reference) for inner in part))
 
 
 def apply_op(op: Op, arguments: list[Any], dtype: Any) -> Any:

@@ -140,6 +140,8 @@ def add_vec(*parts: Any) -> Any:
         merged[key] = (merged[key][0] + number if key in merged else number, sca, vec)
     constant = add_sca(*(lin.constant for lin in vecs), *(part for part in parts if not isinstance(part, Vec)))
     terms = tuple(term for term in merged.values() if term[0] != 0)
+    if len(terms) == 1 and terms[0][:2] == (1.0, None) and not isinstance(constant, Sca) and constant == 0:
+        return terms[0][2]
     origins = frozenset().union(*(lin.origins for lin in vecs))
     return Lin(vecs[0].length, origins, terms, constant)
 
