@@ -79,7 +79,7 @@ class Fused:
     def without_factor(self) -> "tuple[float, Fused]":
         """f(c z) as c and f, where the one vector z enters by that multiple alone."""
         uses = [line for line in self.lines if _refers(line, ("v", 0))]
-        first = self.lines[0] if self.lines else ()
+        first: Any = self.lines[0] if self.lines else ()
         if uses != [first] or first[0] != "lin" or first[2] != 0 or len(first[1]) != 1 or len(self.lines) < 2:
             return 1.0, self
         ((factor, scalar, _),) = first[1]
