@@ -5,6 +5,7 @@ import json
 import struct
 
 MODEL = "widetail_model"
+MODEL_1 = "widetail"  # of version 1, whose files have no checksum
 
 
 def parts(data: bytes) -> tuple[dict, bytes]:
@@ -26,7 +27,7 @@ def with_header(data: bytes, change, note: str = MODEL) -> bytes:
     replaced = change(described)
     described = described if replaced is None else replaced
     text = described if isinstance(described, str) else json.dumps(described)
-    metadata = header["__metadata__"] | {note: text} | ({"sha256": "0" * 64} if note == MODEL else {})
+    metadata = header["__metadata__"] | {note: text} | ({"sha256": "0" * 64} if note != MODEL_1 else {})
     return joined(json.dumps(header | {"__metadata__": metadata}, separators=(",", ":")).encode(), arrays)
 
 

@@ -198,3 +198,20 @@ def arcsin(c: Float[Array, "..."]) -> Float[Array, "..."]:
 def _arcsin_jvp(primals, tangents):
     (c,), (dc,) = primals, tangents
     return arcsin(c), dc * _inverse_sine_of_angle(c)
+
+
+@jax.custom_jvp
+def arcsin_beside(c: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The arc sine of c for a positive `rest` that is 1 - c^2, and may have digits that c has lost near 1 and -1."""
+    a = jnp.minimum(jnp.abs(c), 1)
+    is_steep = a > 0.5
+    z = jnp.where(is_steep, 0.5 * rest / (1 + a), a * a)
+    angle = jnp.sqrt(z) * _polynomial(_ARCSIN, z)
+    angle = jnp.where(is_steep, math.pi / 2 - 2 * angle, angle)
+    return jnp.where(c < 0, -angle, angle)
+
+
+@arcsin_beside.defjvp
+def _arcsin_beside_jvp(primals, tangents):
+    (c, rest), (dc, _) = primals, tangents
+    return arcsin_beside(c, rest), dc * inverse_sqrt(rest)

@@ -10,6 +10,8 @@ from widetail.kernels._composite import Product as Product
 from widetail.kernels._composite import Scaled as Scaled
 from widetail.kernels._composite import Sum as Sum
 from widetail.kernels._cost import Cost as Cost
+from widetail.kernels._distances import inner_products as inner_products
+from widetail.kernels._distances import middle_of as middle_of
 from widetail.kernels._distances import squared_distances as squared_distances
 from widetail.kernels._engine import evaluate as evaluate
 from widetail.kernels._facts import matrix_facts as matrix_facts

@@ -13,7 +13,7 @@ MOST_FEATURES_SUMMED = 32
 
 
 def squared_distances(
-    x1: Float[Array, "n d"], x2: Float[Array, "m d"], scale: Any = 1.0, is_opposite: Any = False
+    x1: Float[Array, "n d"], x2: Float[Array, "m d"], scale: Any = 1.0, factor: Any = 1.0
 ) -> Float[Array, "n m"]:
     """The squared distances of the rows of `x1` to those of `x2`, after a product of every feature with `scale`.
 
@@ -23,21 +23,46 @@ def squared_distances(
         x1: rows (n, d).
         x2: rows (m, d) of the same dtype.
         scale: a number, or one per feature, shape (d,).
-        is_opposite: truth values (n, m): for which pairs the distance to minus the row of `x2` is meant.
+        factor: what the rows of `x2` are multiplied by, a number or one per pair, shape (n, m).
+    """
+    scale = jnp.broadcast_to(jnp.asarray(scale, x1.dtype), x1.shape[-1:])
+    factor = jnp.asarray(factor, x1.dtype)
+    if x1.shape[-1] <= MOST_FEATURES_SUMMED:
+        columns = range(x1.shape[-1])
+        terms = (((x1[:, None, c] - factor * x2[None, :, c]) * scale[c]) ** 2 for c in columns)
+        return sum(terms, jnp.zeros((), x1.dtype))
+    products, (squares1, squares2), (along1, along2), square, same = _about_the_middle(x1, x2, scale)
+    # What is sought is x1 - factor x2 + rest middle; with factors near one there is next to nothing of the middle.
+    factor = factor * same
+    rest = 1 - factor
+    squares = squares1[:, None] + factor**2 * squares2 + rest**2 * square
+    along = rest * (along1[:, None] - factor * along2)
+    return jnp.maximum(squares + 2 * (along - factor * products), 0)
+
+
+def inner_products(x1: Float[Array, "n d"], x2: Float[Array, "m d"], scale: Any = 1.0) -> Float[Array, "n m"]:
+    """Inner products of the rows after a product of every feature with `scale`.
+
+    Where distances of the same rows are wanted too, both are made of the same large product.
     """
     scale = jnp.broadcast_to(jnp.asarray(scale, x1.dtype), x1.shape[-1:])
     if x1.shape[-1] <= MOST_FEATURES_SUMMED:
-        sign = jnp.where(is_opposite, -1, 1).astype(x1.dtype)
-        columns = range(x1.shape[-1])
-        terms = (((x1[:, None, c] - sign * x2[None, :, c]) * scale[c]) ** 2 for c in columns)
-        return sum(terms, jnp.zeros((), x1.dtype))
-    if is_opposite is False:
-        return _by_product(x1, x2, scale)
-    return jnp.where(is_opposite, _by_product(x1, -x2, scale), _by_product(x1, x2, scale))
+        return (x1 * scale) @ (x2 * scale).T
+    products, _, (along1, along2), square, same = _about_the_middle(x1, x2, scale)
+    return same * (products + along1[:, None] + along2 + square)
 
 
-def _by_product(x1: Float[Array, "n d"], x2: Float[Array, "m d"], scale: Float[Array, "d"]) -> Float[Array, "n m"]:
-    middle = jax.lax.stop_gradient(0.5 * (jnp.mean(x1, axis=0) + jnp.mean(x2, axis=0)))
-    x1, x2 = (x1 - middle) * scale, (x2 - middle) * scale
-    norms = jnp.sum(x1**2, axis=-1)[:, None] + jnp.sum(x2**2, axis=-1)[None, :]
-    return jnp.maximum(norms - 2 * x1 @ x2.T, 0)
+def _about_the_middle(x1: Any, x2: Any, scale: Any) -> tuple[Any, ...]:
+    """Of rows seen from the middle: products, squares, products with the middle; its square; which lie together."""
+    (side1, side2), middle = middle_of(x1, x2)
+    x1, x2 = ((side[:, None] * x - middle) * scale for side, x in ((side1, x1), (side2, x2)))
+    middle = middle * scale
+    squares = [jnp.sum(x**2, axis=-1) for x in (x1, x2)]
+    return x1 @ x2.T, squares, (x1 @ middle, x2 @ middle), middle @ middle, side1[:, None] * side2
+
+
+def middle_of(x1: Float[Array, "n d"], x2: Float[Array, "m d"]) -> tuple[tuple[Any, Any], Float[Array, "d"]]:
+    """On which side of the origin every row lies (1 or -1), and the middle of the rows brought to the same side."""
+    sides = tuple(jnp.where(x @ x1[0] < 0, -1, 1).astype(x.dtype) for x in (x1, x2))
+    means = [jnp.mean(side[:, None] * x, axis=0) for side, x in zip(sides, (x1, x2), strict=True)]
+    return sides, jax.lax.stop_gradient(0.5 * (means[0] + means[1]))

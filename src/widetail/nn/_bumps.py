@@ -5,21 +5,13 @@ import jax.numpy as jnp
 
 from widetail.checks import as_parameter, check_number
 from widetail.files import savable
-from widetail.gaussian import arc, norm_and_inverse
+from widetail.gaussian import norm_and_inverse
 from widetail.nn._activation import Activation
-
-
-def _determinant(rate, k11, k22, k12):
-    """(1 + 2 r k11)(1 + 2 r k22) - (2 r k12)^2, never below half of what it is at least.
-
-    At huge variances rounding may use it up; the half keeps the bound out of derivatives where equal inputs attain it.
-    """
-    least = 1 + 2 * rate * (k11 + k22)
-    return jnp.maximum(least + 4 * rate * rate * (k11 * k22 - k12 * k12), 0.5 * least)
+from widetail.nn._determinants import OfDeterminant
 
 
 @savable("nn.Gaussian")
-class Gaussian(Activation):
+class Gaussian(OfDeterminant):
     r"""$e^{-r x^2}$: the dual is $[(1 + 2 r k_{11})(1 + 2 r k_{22}) - 4 r^2 k_{12}^2]^{-1/2}$.
 
     Args:
@@ -34,21 +26,17 @@ class Gaussian(Activation):
     def function(self, x):
         return jnp.exp(-jnp.asarray(self.rate, x.dtype) * x * x)
 
-    def statistics(self, variance):
-        return variance
+    def _rate(self):
+        return 2 * self.rate
 
-    def dual(self, k12, first, second):
-        return arc.inverse_sqrt(_determinant(jnp.asarray(self.rate, k12.dtype), first, second, k12))
-
-    def dual_and_slope(self, k12, first, second):
-        rate = jnp.asarray(self.rate, k12.dtype)
-        inverse = 1 / _determinant(rate, first, second, k12)
+    def _value_and_slope(self, k12, first, second, d, whole):
+        inverse = 1 / whole
         value = jnp.sqrt(inverse)
-        return value, 4 * rate * rate * k12 * inverse * value
+        return value, jnp.asarray(self._rate(), k12.dtype) ** 2 * k12 * inverse * value
 
 
 @savable("nn.Gabor")
-class Gabor(Activation):
+class Gabor(OfDeterminant):
     r"""$e^{-x^2} \sin x$.
 
     With $D = (1 + 2 k_{11})(1 + 2 k_{22}) - 4 k_{12}^2$ the dual is
@@ -58,15 +46,12 @@ class Gabor(Activation):
     def function(self, x):
         return jnp.exp(-x * x) * jnp.sin(x)
 
-    def statistics(self, variance):
-        return variance
+    def _rate(self):
+        return 2.0
 
-    def dual(self, k12, first, second):
-        return self.dual_and_slope(k12, first, second)[0]
-
-    def dual_and_slope(self, k12, first, second):
-        inverse = 1 / _determinant(1.0, first, second, k12)
-        half = (1 + first + second) * inverse
+    def _value_and_slope(self, k12, first, second, d, whole):
+        inverse = 1 / whole
+        half = (1 + first[0] + second[0]) * inverse
         front = jnp.sqrt(inverse) * jnp.exp(0.5 * (half - 1))
         sine, cosine = jnp.sinh(k12 * inverse), jnp.cosh(k12 * inverse)
         relative = k12 * inverse

@@ -3,13 +3,35 @@
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from widetail.kernels import squared_distances
+from widetail.kernels import inner_products, middle_of, squared_distances
+
+
+class Apart(NamedTuple):
+    r"""How far an input is from another one, with more digits than are left of it in their three covariances.
+
+    Large inputs, and inputs far from the origin, differ by little of what they are. All three go through linear maps as
+    covariances do.
+
+    Attributes:
+        minus: $k_{11} + k_{22} - 2 k_{12}$, the squared distance of one to the other.
+        plus: $k_{11} + k_{22} + 2 k_{12}$, that of one to the other's opposite.
+        difference: $k_{11} - k_{22}$.
+    """
+
+    minus: Any
+    plus: Any
+    difference: Any
+
+    @property
+    def determinant(self) -> Any:
+        """$k_{11} k_{22} - k_{12}^2$."""
+        return 0.25 * (self.minus * self.plus - self.difference**2)
 
 
 @functools.partial(
@@ -33,16 +55,14 @@ class Covariance:
         ntk: the tangent kernel of everything below, or None when it was not asked for.
         rank: how many axes a position has: 0 for vectors, 1 for sequences, 2 for images, 3 for volumes.
         all_pairs: the form of the positions.
-        apart: $(k_{11} + k_{22} - 2 k_{12},\, k_{11} + k_{22} + 2 k_{12})$, the squared distances of one input to the
-            other and to its opposite, where a layer above wants them with more digits than are left of them in the
-            three covariances; None elsewhere.
+        apart: how far the two inputs are from each other, where a layer above asks for it; None elsewhere.
     """
 
     nngp: Any
     ntk: Any
     rank: int
     all_pairs: bool
-    apart: Any = None
+    apart: Apart | None = None
 
     def map(self, fn) -> "Covariance":
         """Apply one linear map to both kernels; distances are dropped."""
@@ -147,18 +167,41 @@ def resolve(k: Covariance | Inputs) -> Covariance:
         return k
     rank, features = k.x1.ndim - 2, k.x1.shape[-1]
     nngp = _products(k) / features
-    apart = None
-    if k.with_apart:
-        # The smaller of the two distances, from differences or sums of inputs; the larger has 4 |k12| more.
-        is_opposite = nngp < 0
-        nearest = _distances(k, is_opposite) / features
-        apart = nearest + jnp.where(is_opposite, -4 * nngp, 0), nearest + jnp.where(is_opposite, 0, 4 * nngp)
+    apart = _apart(k, nngp) if k.with_apart else None
     return Covariance(nngp, jnp.zeros_like(nngp) if k.with_ntk else None, rank, k.all_pairs, apart)
+
+
+def _apart(k: Inputs, nngp: Float[Array, "..."]) -> Apart:
+    features = k.x1.shape[-1]
+    # The smaller of the two distances, from differences or sums of inputs; the larger has 4 |k12| more.
+    is_opposite = nngp < 0
+    nearest = _distances(k, jnp.where(is_opposite, -1, 1).astype(nngp.dtype)) / features
+    minus, plus = nearest + jnp.where(is_opposite, -4 * nngp, 0), nearest + jnp.where(is_opposite, 0, 4 * nngp)
+    return Apart(minus, plus, _differences(k, nngp.shape) / features)
+
+
+def _differences(k: Inputs, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """Squares of `x1` less those of `x2`, from their distances to the middle of all of them."""
+    if k.x2 is None and not k.all_pairs:
+        return jnp.zeros(shape, k.x1.dtype)
+    flat = [x.reshape(-1, x.shape[-1]) for x in (k.x1, k.x1 if k.x2 is None else k.x2)]
+    sides, middle = middle_of(*flat)
+
+    def squares(x, side):  # less that of the middle
+        far = side[:, None] * x - middle
+        terms = far * (far + 2 * middle) * (1 if k.scale is None else k.scale**2)
+        return jnp.moveaxis(jnp.sum(terms, axis=-1).reshape(-1, *k.x1.shape[1:-1]), 0, -1)
+
+    covariance = Covariance(jax.ShapeDtypeStruct(shape, k.x1.dtype), None, k.x1.ndim - 2, k.all_pairs)
+    first, second = covariance.align(*map(squares, flat, sides))
+    return first - second
 
 
 def _products(k: Inputs) -> Float[Array, "..."]:
     rank = k.x1.ndim - 2
     x1, x2 = k.x1, k.x1 if k.x2 is None else k.x2
+    if k.with_apart and k.x2 is not None and not rank:
+        return inner_products(x1, x2, 1.0 if k.scale is None else k.scale)
     if k.scale is not None:
         x1, x2 = x1 * k.scale, x2 * k.scale
     rows1, rows2 = jnp.moveaxis(x1, 0, -2), jnp.moveaxis(x2, 0, -2)  # (*space, n, features)
@@ -173,25 +216,27 @@ def _products(k: Inputs) -> Float[Array, "..."]:
     return jnp.einsum(f"{sides[0]}->{both}{sides[1]}", rows1, rows2)
 
 
-def _distances(k: Inputs, is_opposite: Bool[Array, "..."]) -> Float[Array, "..."]:
-    """Squared distances of `x1` to `x2`, or to minus `x2` for some pairs, in the shape that their products have."""
+def _distances(k: Inputs, factor: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Squared distances of `x1` to `x2` times a factor for each pair, in the shape that their products have."""
     scale, features = 1.0 if k.scale is None else k.scale, k.x1.shape[-1]
     flat1 = k.x1.reshape(len(k.x1), -1, features)  # (n, positions, features)
     if k.x2 is None:
         if not k.all_pairs:
-            return jnp.zeros(is_opposite.shape, k.x1.dtype)
-        signs = is_opposite.reshape(flat1.shape[1], flat1.shape[1], -1)
-        found = jax.vmap(lambda x, s: squared_distances(x, x, scale, s), (0, -1), -1)(flat1, signs)
-        return found.reshape(is_opposite.shape)
+            return jnp.zeros(factor.shape, k.x1.dtype)
+        factors = factor.reshape(flat1.shape[1], flat1.shape[1], -1)
+        found = jax.vmap(lambda x, f: squared_distances(x, x, scale, f), (0, -1), -1)(flat1, factors)
+        return found.reshape(factor.shape)
+    if k.x1.ndim == 2:  # vectors
+        return squared_distances(k.x1, k.x2, scale, factor)
     flat2 = k.x2.reshape(len(k.x2), -1, features)
 
-    def at_positions(x1, x2, s):
-        return squared_distances(x1, x2, scale, s)
+    def at_positions(x1, x2, f):
+        return squared_distances(x1, x2, scale, f)
 
     if k.all_pairs:  # every position of one with every position of the other
         at_positions = jax.vmap(jax.vmap(at_positions, (None, 1, 0)), (1, None, 0))
-        signs = is_opposite.reshape(flat1.shape[1], flat2.shape[1], len(k.x1), len(k.x2))
+        factors = factor.reshape(flat1.shape[1], flat2.shape[1], len(k.x1), len(k.x2))
     else:
         at_positions = jax.vmap(at_positions, (1, 1, 0))
-        signs = is_opposite.reshape(flat1.shape[1], len(k.x1), len(k.x2))
-    return at_positions(flat1, flat2, signs).reshape(is_opposite.shape)
+        factors = factor.reshape(flat1.shape[1], len(k.x1), len(k.x2))
+    return at_positions(flat1, flat2, factors).reshape(factor.shape)

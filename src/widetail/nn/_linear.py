@@ -12,7 +12,7 @@ from jaxtyping import Array
 from widetail.checks import as_parameter, check_variance, is_zero
 from widetail.files import savable
 from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight
-from widetail.nn._covariance import Covariance, Inputs, resolve
+from widetail.nn._covariance import Apart, Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
 from widetail.nn._windows import Padding, check_window, pad_window, per_axis, window_positions, window_sum
 
@@ -208,8 +208,8 @@ def affine(k: Covariance, weight_var: Any, bias_var: Any) -> Covariance:
     nngp = weight_var * k.nngp + bias_var
     apart = None
     if k.apart is not None:  # a bias moves both inputs by the same
-        minus, plus = k.apart
-        apart = weight_var * minus, weight_var * plus + 4 * bias_var
+        minus, plus, difference = (weight_var * v for v in k.apart)
+        apart = Apart(minus, plus + 4 * bias_var, difference)
     return k.with_values(nngp, None if k.ntk is None else weight_var * k.ntk + nngp, apart)
 
 

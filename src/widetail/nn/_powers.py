@@ -40,7 +40,10 @@ class RectifiedMonomial(Activation):
         return norm_and_inverse(variance)
 
     def dual(self, k12, first, second):
-        return self._moment(self.degree, k12, first, second)
+        value = self._moment(self.degree, k12, first, second)
+        if self.degree == 0:  # the step is 0 at zero, where a variable that does not vary stays
+            return jnp.where(first[1] * second[1] > 0, value, 0)
+        return value
 
     def dual_and_slope(self, k12, first, second):
         if self.degree == 0:

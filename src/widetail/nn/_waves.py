@@ -22,7 +22,7 @@ class _Wave(Activation):
     The dual is a sum of the two with weights $a$ and $b$, its derivative $\omega^2 (a\, C + b\, S)$.
 
     Covariances of large inputs, or of inputs far from the origin, hold few digits of a distance or none, so the
-    first layer gets them from differences of the inputs; see `Covariance.apart`.
+    first layer gets them from differences of the inputs; see `Apart`.
     """
 
     @abc.abstractmethod
@@ -49,7 +49,7 @@ class _Wave(Activation):
         return self._value_and_slope(variance, (jnp.zeros_like(variance), 4 * variance))
 
     def limit_cross(self, k, statistics1, statistics2):
-        apart = k.apart if k.apart is not None else _apart(k.nngp, *k.align(statistics1, statistics2))
+        apart = k.apart[:2] if k.apart is not None else _apart(k.nngp, *k.align(statistics1, statistics2))
         value, slope = self._value_and_slope(k.nngp, apart)
         return k.with_values(value, None if k.ntk is None else k.ntk * slope)
 
