@@ -27,7 +27,7 @@ Y = np.sin(X[:, 0]) + 0.5 * X[:, 1]
 LABELS = np.where(Y > 0, "up", "down")
 IMAGES, NEW_IMAGES = (np.random.default_rng(seed).normal(size=(n, 6, 5, 2)) for seed, n in ((2, 12), (3, 5)))
 NET = nn.mlp(2, "erf")
-GIVEN = {"learn": False, "calibrate": False}
+GIVEN: dict[str, Any] = {"learn": False, "calibrate": False}
 
 
 class Kept(NamedTuple):
@@ -44,7 +44,7 @@ class Kept(NamedTuple):
 
 def estimators() -> dict[str, Kept]:
     """One of every kind; these are kept in version 1 too."""
-    wide = {"width": 8, "members": 3, "max_epochs": 20}
+    wide: dict[str, Any] = {"width": 8, "members": 3, "max_epochs": 20}
     prior = wt.BurrXII(3.0, 2.0)
     return {
         "ScaleMixtureRegressor": Kept(wt.ScaleMixtureRegressor(net=NET, prior=prior), X, Y),

@@ -38,7 +38,7 @@ def _through(layers, k, theta):
             inner, inner_theta = _through(layer.layers, k, theta)
             k, theta = _entries(lambda a, b: a + b, k, inner), _entries(lambda a, b: a + b, theta, inner_theta)
         elif isinstance(layer, nn.Parallel):
-            k, theta = _product(*(_through(branch.layers, k, theta) for branch in layer.layers))
+            k, theta = _product(*(_through(branch.layers, k, theta) for branch in layer.layers))  # pyright: ignore[reportAttributeAccessIssue]
         elif isinstance(layer, nn.LayerNorm):
             inverse = [1 / mpmath.sqrt(k[i][i]) if k[i][i] else mpf(0) for i in range(len(k))]
             outer = [[a * b for b in inverse] for a in inverse]

@@ -61,7 +61,7 @@ def _about_the_middle(x1: Any, x2: Any, scale: Any) -> tuple[Any, ...]:
     return x1 @ x2.T, squares, (x1 @ middle, x2 @ middle), middle @ middle, side1[:, None] * side2
 
 
-def middle_of(x1: Float[Array, "n d"], x2: Float[Array, "m d"]) -> tuple[tuple[Any, Any], Float[Array, "d"]]:
+def middle_of(x1: Float[Array, "n d"], x2: Float[Array, "m d"]) -> tuple[tuple[Any, ...], Float[Array, "d"]]:
     """On which side of the origin every row lies (1 or -1), and the middle of the rows brought to the same side."""
     sides = tuple(jnp.where(x @ x1[0] < 0, -1, 1).astype(x.dtype) for x in (x1, x2))
     means = [jnp.mean(side[:, None] * x, axis=0) for side, x in zip(sides, (x1, x2), strict=True)]
