@@ -63,8 +63,7 @@ def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     from sklearn.datasets import load_diabetes, load_iris, load_wine
 
     patients, progression = load_diabetes(return_X_y=True)
-    wines, _ = load_wine(return_X_y=True)
-    flowers, _ = load_iris(return_X_y=True)
+    wines, flowers = (np.asarray(load(return_X_y=True)[0]) for load in (load_wine, load_iris))
     colour = 9
     return {
         "diabetes: progression": (np.asarray(patients), np.asarray(progression)),
@@ -88,8 +87,9 @@ def predictions(draws: int, seed: int, report: Callable[[int, int], None]) -> It
                     warnings.simplefilter("ignore")  # scikit-learn's process tells of lengths at their bounds
                     fitted, quantiles = model(x[few], np.log(y[few]), x[others])
                 seconds = time.monotonic() - began
-                ends = np.exp(np.sort(quantiles, axis=1).T)  # quantiles that are fitted one by one may cross
-                yield Prediction(table, draw, name, y[others], *ends, float(np.std(y)), seconds, fitted)
+                low, middle, high = np.exp(np.sort(quantiles, axis=1).T)  # those fitted one by one may cross
+                unit = float(np.std(y))
+                yield Prediction(table, draw, name, y[others], low, middle, high, unit, seconds, fitted)
             done += 1
             report(done, total)
 
@@ -109,7 +109,8 @@ def _gaussian_process(x: np.ndarray, y: np.ndarray, x_new: np.ndarray) -> tuple[
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    kernel = ConstantKernel() * RBF(np.ones(x.shape[1])) + WhiteKernel()
+    lengths: Any = np.ones(x.shape[1])
+    kernel = ConstantKernel() * RBF(lengths) + WhiteKernel()
     process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=3, random_state=0)
     model = make_pipeline(StandardScaler(), process).fit(x, y)
     mean, std = model.predict(x_new, return_std=True)

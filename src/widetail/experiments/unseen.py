@@ -133,7 +133,8 @@ def compare(config: UnseenConfig, images: str, seed: int, folder: Path) -> Outco
     labels = data.y_test[: config.test_rows].astype(np.int64)
     test_images = fitted._new_inputs(data.x_test[: config.test_rows])
     features = model.whitening.features(test_images, path=folder / f"{images}-{seed}.test")
-    tested = Tested(*(part.astype(np.float64) for part in features), labels, np.isin(labels, config.left_out))
+    parts, residual = (part.astype(np.float64) for part in features)
+    tested = Tested(parts, residual, labels, np.isin(labels, config.left_out))
     share, scale = model.open_share, 1 / model.q.law.mean_precision
     about = {"open_share": share, "scale": scale}
 
@@ -215,13 +216,10 @@ def _coded(config: UnseenConfig, tested: Tested, rows: Rows, factor: np.ndarray,
     prior = float(config.prior.a)  # type: ignore[attr-defined]
     found: list[dict[str, Any]] = []
     mean_scale = 10.0
-    for name, kind in (
-        (CODED_PLAIN, {"prior": None}),
-        (CODED, {"prior": prior}),
-        (CODED_HELD, {"prior": None, "is_given": True}),
-    ):
+    shared = {"epochs": config.epochs, "seed": seed}
+    for name, shape, is_given in ((CODED_PLAIN, None, False), (CODED, prior, False), (CODED_HELD, None, True)):
         began = time.process_time()
-        fit = train_published(rows, factor, len(CLASSES), scale=mean_scale, epochs=config.epochs, seed=seed, **kind)
+        fit = train_published(rows, factor, len(CLASSES), prior=shape, scale=mean_scale, is_given=is_given, **shared)
         about: dict[str, Any] = {
             "open_share": 1.0,
             "scale": fit.scale,

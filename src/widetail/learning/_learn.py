@@ -135,16 +135,12 @@ def learn(
         choice = compared("rows" if rows_differ else None if kind is None else "constant")
     name, process = next(iter(candidates.items())) if choice is None else (choice.name, choice.fit.process)
     process, most = with_noise_of_kind(process, kind, x), min(learn_rows, len(y))
-    for rows in (ROWS_TO_BEGIN, most) if most >= 2 * ROWS_TO_BEGIN else (most,):
-        fit = fit_evidence(
-            process,
-            x,
-            y,
-            subset=rows,
-            max_iterations=max_iterations,
-            tolerance=max(tolerance, FINE_GAIN / rows),
-            progress=progress,
-            **shared,
-        )
-        process = fit.process
-    return Learned({name: process}, (1.0,), choice if len(candidates) > 1 else None, fit, noise_choice)
+
+    def fitted(start: ScaleMixture, rows: int) -> EvidenceFit:
+        fine = {"max_iterations": max_iterations, "tolerance": max(tolerance, FINE_GAIN / rows)}
+        return fit_evidence(start, x, y, subset=rows, progress=progress, **fine, **shared)
+
+    if most >= 2 * ROWS_TO_BEGIN:
+        process = fitted(process, ROWS_TO_BEGIN).process
+    fit = fitted(process, most)
+    return Learned({name: fit.process}, (1.0,), choice if len(candidates) > 1 else None, fit, noise_choice)

@@ -132,8 +132,9 @@ class Weighted(Predictive):
         """Degrees (K, 1), locations and scales (K, m), weights (K, 1), where all parts are mixtures of Student-t and
         normal distributions of one output: of any law of the scale there is one for every node.
         """
-        laws = [_student_law_of(part) for part in self.parts] if len(self.event_shape) == 1 else [None]
-        if any(law is None for law in laws):
+        found = [_student_law_of(part) for part in self.parts] if len(self.event_shape) == 1 else [None]
+        laws = [law for law in found if law is not None]
+        if len(laws) < len(found):
             return None
         pairs = zip(laws, np.exp(self.log_weights), strict=True)
         rows = [(np.broadcast_to(d, s.shape), s, w * weight, np.full(len(s), i)) for i, ((d, s, w), weight) in
