@@ -50,7 +50,7 @@ def guaranteed_interval(
     shift, factor = model.y_scaling_.shift, model.y_scaling_.factor
     if model.posterior.y.ndim == 1:
         shift, factor = shift[0], factor[0]
-    lower, upper = compute(model.posterior, x_new, coverage, labels)
+    lower, upper = compute(model._mixture, x_new, coverage, labels)
     return tuple(model.target_.inverse(shift + factor * end) for end in (lower, upper))  # type: ignore[return-value]
 
 
