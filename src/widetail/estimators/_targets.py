@@ -88,7 +88,8 @@ def recognise(kind: Any, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] |
     distinct = len(np.unique(y))
     if kind == "integer" and not is_whole:
         raise ValueError(f"target='integer', but y holds {y[y != np.round(y)][0]!r}; use 'real' or 'auto'.")
-    is_few = is_whole and 2 < distinct <= MOST_INTEGERS and np.std(y) < STEPS_PER_SPREAD and distinct < len(y) / 2
+    spread = Scaling.of(y[:, None]).factor[0]  # whose squares do not overflow
+    is_few = is_whole and 2 < distinct <= MOST_INTEGERS and spread < STEPS_PER_SPREAD and distinct < len(y) / 2
     if kind == "integer" or (kind == "auto" and is_few):
         return Target("integer", lowest=0.0 if np.min(y) >= 0 else None)
     low, high = float(np.min(y)), float(np.max(y))

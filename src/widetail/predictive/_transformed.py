@@ -132,7 +132,7 @@ class Rounded(Predictive):
         >>> from widetail import predictive
         >>> dist = predictive.Rounded(predictive.Normal(np.array([5.2]), np.array([0.25])))
         >>> np.exp([dist.log_prob(np.array([k]))[0] for k in (4, 5, 6)]).round(3)
-        array([0.081, 0.645, 0.274])
+        array([0.08 , 0.645, 0.27 ])
         >>> dist.interval(0.8)[0][0], dist.interval(0.8)[1][0]
         (np.float64(5.0), np.float64(6.0))
     """
