@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail import nn
+from widetail.widening._entries import Par
 from widetail.widening._functions import Instructions, recognised
 from widetail.widening._laws import Leaf
 from widetail.widening._limit import start_values
 from widetail.widening._models import Built
 from widetail.widening._primitives import ELEMENTWISE
-from widetail.widening._program import Par, ProgramWalk
+from widetail.widening._program import ProgramWalk
 from widetail.widening._prologue import Narrow
 from widetail.widening._source import WidenError
 from widetail.widening._symbols import Base, Lin, Op, Vec

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from widetail.programs import statements as st
+from widetail.widening._entries import STRIDE, Cuts, NeedCutError, Par, Sym
 from widetail.widening._laws import Leaf
 from widetail.widening._models import Built
-from widetail.widening._program import STRIDE, Cuts, NeedCutError, Par, ProgramWalk, Sym
+from widetail.widening._program import ProgramWalk
 from widetail.widening._prologue import Narrow, Prologue
 from widetail.widening._source import WidenError
 from widetail.widening._symbols import Read, Vec

@@ -1,0 +1,292 @@
+"""Products with random matrices: of vectors across the width, of features of the input, and to outputs."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from widetail.programs import statements as st
+from widetail.widening._entries import STRIDE, NeedCutError, Par, Sym
+from widetail.widening._prologue import Narrow
+from widetail.widening._sums import Sums
+from widetail.widening._symbols import Base, Read, Vec, add_vec, scale_vec
+from widetail.widening._windows import window_index
+
+# Sums with several summands into one output, at most: each is a kernel of its own.
+MOST_PARTS = 256
+
+
+class Products(Sums):
+    """What becomes of entries that a random matrix is applied to."""
+
+    def _dot(self, numbers: Any, lhs: Any, rhs: Any) -> Any:
+        (left, right), (left_batch, right_batch) = numbers
+        if isinstance(lhs, Par) and isinstance(rhs, Par):
+            raise self.refuse(
+                "two random matrices are multiplied with each other; multiply the vector by one after the other"
+            )
+        if isinstance(lhs, Par) or isinstance(rhs, Par):
+            if left_batch and any(lhs.shape[axis] > 1 for axis in left_batch):
+                raise self.refuse("a random matrix for every position (a batch of matrices) is not understood")
+            par, value, par_axes, axes = (lhs, rhs, left, right) if isinstance(lhs, Par) else (rhs, lhs, right, left)
+            batch, par_batch = (right_batch, left_batch) if isinstance(lhs, Par) else (left_batch, right_batch)
+            result, free, par_free = self._matrix_product(par, value, tuple(par_axes), tuple(axes), par_batch, batch)
+            if isinstance(lhs, Par):  # batch axes (of size one), free axes of the left side, of the right side
+                count = len(batch)
+                order = [*range(count), *range(count + free, count + free + par_free), *range(count, count + free)]
+                return Sym(np.transpose(result.ids, order))
+            return result
+        first, second = self.sym(lhs).ids, self.sym(rhs).ids
+        first_free = [axis for axis in range(first.ndim) if axis not in (*left, *left_batch)]
+        second_free = [axis for axis in range(second.ndim) if axis not in (*right, *right_batch)]
+        first = np.transpose(first, (*left_batch, *first_free, *left))
+        second = np.transpose(second, (*right_batch, *second_free, *right))
+        batch = first.shape[: len(left_batch)]
+        rows, columns = first.shape[len(batch) : len(batch) + len(first_free)], second.shape[len(batch) :]
+        columns = columns[: len(second_free)]
+        first = first.reshape(*batch, math.prod(rows), 1, -1)
+        second = second.reshape(*batch, 1, math.prod(columns), first.shape[-1])
+        first, second = np.broadcast_arrays(first, second)
+        result = self._added_up(first, second)
+        return Sym(result.ids.reshape(*batch, *rows, *columns))
+
+    def _matrix_product(
+        self, par: Par, value: Any, par_axes: tuple[int, ...], axes: tuple[int, ...], par_batch: Any, batch: Any
+    ) -> tuple[Sym, int, int]:
+        """A parameter times a value, summed over some axes of both; free axes of the value come first."""
+        par_free = [axis for axis in range(len(par.shape)) if axis not in (*par_axes, *par_batch)]
+        elements = np.transpose(par.elements, (*par_batch, *par_axes, *par_free))
+        count = math.prod(par.shape[axis] for axis in par_axes)
+        outputs = tuple(par.shape[axis] for axis in par_free)
+        table = Par(par.leaf, elements.reshape(count, *outputs), par.factor)
+        free = [axis for axis in range(len(value.shape)) if axis not in (*axes, *batch)]
+        order = (*batch, *free, *axes)
+        kept = tuple(value.shape[axis] for axis in (*batch, *free))
+        if isinstance(value, Narrow):
+            value = self._narrow(lambda v: jnp.transpose(v, order).reshape(*kept, count), value)
+        elif isinstance(value, Sym):
+            value = Sym(np.transpose(value.ids, order).reshape(*kept, count))
+        else:
+            value = np.transpose(value, order).reshape(*kept, count)
+        return self._times_matrix(value, table), len(free), len(par_free)
+
+    def _times_matrix(self, value: Any, table: Par) -> Sym:
+        """What has its summed axis last, times a parameter that has it first."""
+        leaf = self.leaves[table.leaf]
+        var = 1.0 if leaf.var is None else leaf.var
+        fan_axes = self._summed_axes(table)
+        self._set_role(table.leaf, fan_axes, "matrix")
+        if isinstance(value, Narrow):
+            return self._input_product(value, table, var / table.shape[0], fan_axes)
+        rows = self.sym(value).ids
+        kept, count = rows.shape[:-1], rows.shape[-1]
+        rows = rows.reshape(-1, count)
+        outputs = self._outputs_of(table)
+        flat = table.elements.reshape(count, -1)
+        result = np.empty((len(rows), flat.shape[1]), np.int64)
+        known: dict[bytes, Any] = {}
+        for number, row in enumerate(rows):
+            key = row.tobytes()
+            if key not in known:
+                known[key] = self._row_product(row, flat, table, var, outputs)
+            result[number] = known[key]
+        return Sym(result.reshape(*kept, *table.shape[1:]))
+
+    def _summed_axes(self, table: Par) -> tuple[int, ...]:
+        """The axes of the parameter that a product sums over; their sizes must multiply to the number of summands."""
+        shape = self.shapes[table.leaf]
+        flat = table.elements.reshape(table.shape[0], -1)
+        coordinates = np.unravel_index(flat[:, 0], shape)
+        axes = tuple(axis for axis, places in enumerate(coordinates) if len(np.unique(places)) > 1)
+        if math.prod(shape[axis] for axis in axes) != table.shape[0]:
+            raise self.refuse(f"a part of {self.leaves[table.leaf].path!r} is summed over, so its fan-in is not clear")
+        return axes
+
+    def _outputs_of(self, table: Par) -> list[tuple[str, np.ndarray, np.ndarray, Any]]:
+        """The vectors (or, where no free axis is wide, the outputs) of a product: name, columns, elements, origins."""
+        shape, wide = self.shapes[table.leaf], self.leaves[table.leaf].wide
+        summed = self.fan_ins[table.leaf]
+        free = tuple(axis for axis in range(len(shape)) if axis not in summed)
+        first = table.elements.reshape(table.shape[0], -1)[0]
+        coordinates = np.unravel_index(first, shape)
+        zeroed = [np.zeros_like(c) if axis in summed else c for axis, c in enumerate(coordinates)]
+        columns_by_element = {int(e): k for k, e in enumerate(np.asarray(np.ravel_multi_index(zeroed, shape)).tolist())}
+        if len(columns_by_element) != len(first):
+            raise self.refuse(f"{self.leaves[table.leaf].path!r} is repeated before it is used as a matrix")
+        if not any(wide[axis] for axis in free):
+            return [(f"[{k}]", np.array([k]), first[[k]], None) for k in range(len(first))]
+        found = []
+        for name, elements, origins in self._vectors_of(table.leaf, free):
+            columns = [columns_by_element.get(int(element), -1) for element in elements]
+            if all(column < 0 for column in columns):
+                continue
+            if any(column < 0 for column in columns):  # a part of the rows is used by itself
+                there = [k for k, column in enumerate(columns) if column >= 0]
+                vec = Base(len(elements), origins, -1, True)
+                raise NeedCutError(vec, {there[0], there[-1] + 1} - {0, len(elements)})
+            found.append((name, np.array(columns), elements, origins))
+        return found
+
+    def _row_product(self, row: np.ndarray, flat: np.ndarray, table: Par, var: float, outputs: Any) -> np.ndarray:
+        leaf, count = self.leaves[table.leaf], len(row)
+        result = np.empty(flat.shape[1], np.int64)
+        numbers = row // STRIDE
+        summands: list[tuple[Any, np.ndarray]] = []
+        for number in np.unique(numbers):
+            places = np.flatnonzero(numbers == number)
+            value = self.entries[number]
+            if isinstance(value, Vec):
+                self._whole(int(number), row[places] % STRIDE)
+                if len(places) != value.length:
+                    raise self.refuse("a vector is repeated before it is multiplied by a random matrix")
+                summands.append((value, places[np.argsort(row[places])]))
+            elif isinstance(value, Read):
+                raise self._of_outputs_refused()
+            elif not (isinstance(value, float) and value == 0):
+                summands += [(value, places[[k]]) for k in range(len(places))]
+        self.builder.place = self.place
+        for name, columns, _, origins in outputs:
+            if origins is None:
+                result[columns] = self.entry(self._readout(table, flat, columns, summands, count)) * STRIDE
+                continue
+            terms = []
+            for value, places in summands:
+                wide = isinstance(value, Vec)
+                elements = flat[np.ix_(places, columns)]
+                block = self._block(table.leaf, f"{leaf.path}{name}", elements)
+                if wide:
+                    # a model that divides by the root of its fan-in does so before the product or after it
+                    factor = self._factor(table) if leaf.by_entry else 1.0
+                    share = var * (1.0 if leaf.by_entry else table.factor**2) * len(places) / count
+                    self._random(block, "matrix", share)
+                    product = self.builder.add(st.MatMul(block, self.builder.base(value).index))
+                    terms.append(scale_vec(factor, Base(len(columns), origins, product, True)))
+                elif self._vanishes(summands):
+                    continue
+                else:
+                    self._random(block, "bias", var * table.factor**2 / count)
+                    vector = Base(len(columns), origins, self.builder.add(st.BiasVector(block)), True)
+                    terms.append(scale_vec(value, vector) if isinstance(value, float) else self._times(value, vector))
+            total = add_vec(*terms) if terms else 0.0
+            result[columns] = self.entry(total) * STRIDE + (np.arange(len(columns)) if terms else 0)
+        return result
+
+    def _vanishes(self, summands: list[Any]) -> bool:
+        """Beside a wide part, the few narrow features of a sum with one fan-in have no weight in the limit."""
+        return any(isinstance(value, Vec) for value, _ in summands)
+
+    def _of_outputs_refused(self) -> Exception:
+        return self.refuse(
+            "a product with a random matrix is applied to outputs of few features: a narrow layer in the middle of a "
+            "model (a bottleneck) has no Gaussian limit"
+        )
+
+    def _readout(self, table: Par, flat: np.ndarray, columns: np.ndarray, summands: list[Any], count: int) -> Any:
+        """A wide-to-narrow product: an output, of variance one whatever was told."""
+        parts: dict[str, tuple[float, Vec]] = {}
+        self.roles[table.leaf] = "readout"
+        for value, places in summands:
+            if not isinstance(value, Vec):
+                if self._vanishes(summands):
+                    continue
+                raise self.refuse("an output that is random, but made of nothing wide, has no average over the width")
+            column = int(columns[0])
+            block = self._block(table.leaf, f"{self.leaves[table.leaf].path}[{column}]", flat[np.ix_(places, columns)])
+            parts[block.removeprefix(f"{self.leaves[table.leaf].path}[{column}]")] = (
+                len(places) / count,
+                scale_vec(self._factor(table), value),
+            )
+        if len(parts) > MOST_PARTS:
+            raise self.refuse(
+                f"the readout sees {len(parts)} vectors side by side; at most {MOST_PARTS} are understood"
+            )
+        return Read(int(columns[0]), parts) if parts else 0.0
+
+    def _factor(self, table: Par) -> float:
+        """What a product with entries of variance one over fan-in is multiplied by."""
+        return table.factor * math.sqrt(table.shape[0]) if self.leaves[table.leaf].by_entry else table.factor
+
+    def _block(self, leaf: int, name: str, elements: np.ndarray) -> str:
+        """A matrix by the elements of the parameter that it is made of."""
+        rows = np.unravel_index(elements[:, 0], self.shapes[leaf])
+        key = leaf, name, tuple(rows[axis].tobytes() for axis in self.fan_ins[leaf])
+        if key not in self._blocks:
+            same = sum(known[:2] == (leaf, name) for known in self._blocks)
+            self._blocks[key] = f"{name}@{same}" if same else name
+        full = self._blocks[key]
+        return self._assign(leaf, full, elements)
+
+    def _input_product(self, value: Narrow, table: Par, var: float, fan_axes: tuple[int, ...]) -> Sym:
+        """A random matrix times features of the input; `var` is the variance of its entries."""
+        leaf = self.leaves[table.leaf]
+        self._set_role(table.leaf, fan_axes, "input")
+        self.fan_ins.setdefault(table.leaf, fan_axes)
+        flat = table.elements.reshape(table.shape[0], -1)
+        summed = fan_axes or self._summed_axes(table)
+        kept = self.fan_ins[table.leaf]
+        self.fan_ins[table.leaf] = summed
+        outputs = self._outputs_of(table)
+        self.fan_ins[table.leaf] = kept
+        shape = value.shape[:-1]
+        result = np.empty((math.prod(shape), flat.shape[1]), np.int64)
+        self.builder.place = self.place
+        for name, columns, _, origins in outputs:
+            if origins is None:
+                raise self.refuse(
+                    f"{leaf.path!r} takes the input to a fixed number of features and has no wide axis to average over"
+                )
+            block = self._assign(table.leaf, f"{leaf.path}{name}", flat[:, columns])
+            # the program divides by the number of features of its inputs, which is known at the end
+            self._random(block, "input_matrix", var * table.factor**2)
+            for number, place in enumerate(list(np.ndindex(*shape))):
+                position = self._row(value, place)
+                vector = self.builder.add(st.InputProduct(block, position))
+                entry = self.entry(Base(len(columns), origins, vector, True))
+                result[number, columns] = entry * STRIDE + np.arange(len(columns))
+        return Sym(result.reshape(*shape, *table.shape[1:]))
+
+    def _row(self, value: Narrow, place: tuple[int, ...]) -> int:
+        """The position, among the inputs of the program, of one vector of features."""
+        key = value.reference, place
+        if key not in self._row_numbers:
+            self._row_numbers[key] = len(self.rows)
+            self.rows.append((value, place))
+        return self._row_numbers[key]
+
+    def _convolution(self, params: dict[str, Any], lhs: Any, rhs: Any) -> Any:
+        numbers = params["dimension_numbers"]
+        if not isinstance(rhs, Par):
+            raise self.refuse("a convolution with something that is not a parameter is not understood")
+        if params["feature_group_count"] != 1 or params["batch_group_count"] != 1:
+            raise self.refuse("a convolution in groups is not understood: a group of few channels does not average out")
+        if any(d != 1 for d in params["lhs_dilation"]):
+            raise self.refuse("a transposed convolution is not understood")
+        lhs_spec, rhs_spec, out_spec = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
+        space = tuple(lhs.shape[axis] for axis in lhs_spec[2:])
+        window = tuple(rhs.shape[axis] for axis in rhs_spec[2:])
+        index = window_index(space, window, params["window_strides"], params["padding"], params["rhs_dilation"])
+        count = math.prod(window) * lhs.shape[lhs_spec[1]]
+        outside = index < 0
+        flat_index = np.where(outside, 0, index)
+        outer, inner = index.shape[: len(space)], index.shape[len(space) :]
+        positions = math.prod(space)
+
+        def patches(v: Any, xp: Any) -> Any:
+            """(batch, out positions..., window x channels), zeros outside."""
+            v = xp.transpose(v, (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]))
+            v = v.reshape(v.shape[0], positions, v.shape[-1])
+            return v[:, flat_index.reshape(-1)].reshape(v.shape[0], *outer, math.prod(inner), v.shape[-1])
+
+        mask = outside.reshape(1, *outer, math.prod(inner), 1)
+        if isinstance(lhs, Narrow):
+            value: Any = self._narrow(
+                lambda v: jnp.where(mask, 0.0, patches(v, jnp)).reshape(v.shape[lhs_spec[0]], *outer, count), lhs
+            )
+        else:
+            taken = np.where(mask, self.entry(0.0) * STRIDE, patches(self.sym(lhs).ids, np))
+            value = Sym(taken.reshape(taken.shape[0], *outer, count))
+        elements = np.transpose(rhs.elements, (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])).reshape(count, -1)
+        result = self._times_matrix(value, Par(rhs.leaf, elements, rhs.factor)).ids
+        back = np.argsort((out_spec[0], *out_spec[2:], out_spec[1]))
+        return Sym(np.transpose(result, back))
