@@ -39,6 +39,8 @@ def read_checkpoint(path: Path, run: str, template: Any) -> tuple[Any, dict[str,
         header = parse_json(notes[CHECKPOINT], finite=False)  # losses of what is not there are NaN
         if header["version"] != VERSION or not is_sealed:
             raise ValueError(f"its format is version {header['version']!r}, this widetail reads version {VERSION}")
+        if not isinstance(header["facts"], dict):
+            raise ValueError(f"its facts are {header['facts']!r}, not names and values")
         is_same_run = header["run"] == run
         state = with_leaves(template, [arrays[name] for name in sorted(arrays)]) if is_same_run else None
     if not is_same_run:
