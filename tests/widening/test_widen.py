@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import widetail as wt
+from tests.distributed.clusters import local_client
 from tests.widening.cases import CASES, inputs, widened
 from tests.widening.models import equinox_models, plain_models
-from widetail import nn, programs, widening
+from widetail import distributed, nn, programs, widening
+from widetail.files import fingerprint
 
 QUICK = ("equinox mlp", "gated", "skip concatenation")
 
@@ -79,6 +81,33 @@ def test_workers_of_a_cluster_receive_it():
     other = jax.tree.map(lambda leaf: leaf * 1.5, wide)
     again = pickle.loads(pickle.dumps(other))
     np.testing.assert_array_equal(again.kernel(x).ntk, other.kernel(x).ntk)
+
+
+def test_stores_know_it_again():
+    """What was computed before goes on, in another process too: nothing of the name depends on where a model stands."""
+
+    def read(var=1.0, width_of_hidden=1):
+        def model(width, key):
+            return eqx.nn.MLP(3, 1, width_of_hidden * width, 1, key=key)
+
+        return wt.widen(model, (3,), variances={"*.weight": var})
+
+    name = fingerprint(read())
+    assert fingerprint(read()) == name
+    assert fingerprint(read(var=2.0)) != name
+    assert fingerprint(read(width_of_hidden=2)) != name
+    assert fingerprint(jax.tree.map(lambda leaf: leaf * 1.5, read())) != name
+
+
+@pytest.mark.slow
+def test_a_cluster_computes_it(tmp_path):
+    x, store = inputs("equinox mlp", 40), tmp_path / "kernel.zarr"
+    with local_client() as client:
+        first, second = (
+            distributed.gram(widened("equinox mlp"), x, client, store, block=16, progress=False) for _ in range(2)
+        )
+    assert first.computed > second.computed == 0  # the same model, read again, finds what was computed
+    np.testing.assert_allclose(second.array[:], widened("equinox mlp").kernel(x, get="nngp").nngp, rtol=1e-12)
 
 
 def test_the_users_model_comes_back():

@@ -94,6 +94,8 @@ def _is_transformed(value: Any) -> bool:
 
 
 def _fields(value: Any) -> Any:
+    if hasattr(value, "known_by"):  # holds things that differ from process to process
+        return value.known_by()
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "get_params"):  # scikit-learn's kernels

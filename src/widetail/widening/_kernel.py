@@ -217,9 +217,13 @@ class Wide(Kernel):
         object.__setattr__(self.info, "is_told", True)
         return _check.check(self, x, checked, check_count("draws", draws), jax.random.key(0) if key is None else key)
 
+    def known_by(self) -> tuple[Any, list[np.ndarray]]:
+        """What tells this limit from others in every process: the code of the model, and the variances by now."""
+        return self.info.recipe, [np.asarray(leaf) for leaf in jax.tree.leaves(self)]
+
     def __reduce__(self) -> Any:
         """For the workers of a cluster: the model is read again, and takes the variances that this one has by now."""
-        return _read_again, (self.info.recipe, [np.asarray(leaf) for leaf in jax.tree.leaves(self)])
+        return _read_again, self.known_by()
 
     def inner_layers(self) -> tuple[Any, ...]:
         """The layers of the network inside, if it is one."""
