@@ -58,6 +58,11 @@ def _plain(*layers):
     return nn.Sequential(*layers)
 
 
+def _residual_block(strides: int) -> nn.Parallel:
+    first, second = nn.Conv(3, strides=strides, weight_var=2.0), nn.Conv(3, weight_var=2.0)
+    return nn.Parallel(nn.Sequential(nn.Relu(), first, nn.Relu(), second), nn.Conv(1, strides=strides, weight_var=2.0))
+
+
 CASES = {
     "equinox mlp": Case(equinox_models.mlp, (3,), VAR, nn.mlp(2, "relu"), "layers"),
     "equinox gelu mlp": Case(equinox_models.gelu_mlp, (3,), VAR, nn.mlp(2, jax.nn.gelu), "layers"),
@@ -91,7 +96,16 @@ CASES = {
         ),
         "layers",
     ),
-    "flax resnet": Case(flax_models.made(flax_models.ResNet), (4, 4, 1), FLAX, None, "layers"),
+    "flax resnet": Case(
+        flax_models.made(flax_models.ResNet),
+        (4, 4, 1),
+        FLAX,
+        _plain(
+            nn.Conv(3, weight_var=2.0), _residual_block(strides=1), _residual_block(strides=2),
+            nn.Relu(), nn.GlobalAvgPool(),
+        ),
+        "layers",
+    ),
     "flax mixer": Case(flax_models.made(flax_models.Mixer), (3, 3), {"*kernel": 1.5}),
     "flax lstm": Case(flax_models.made(flax_models.LSTM), (2, 3), {"*kernel": 1.5, "inputs.bias": 0.1}),
     "two layers": Case(plain_models.two_layers, (3,), None, nn.mlp(2, "tanh", weight_var=1.0, bias_var=0.0), "layers"),
