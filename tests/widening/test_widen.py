@@ -19,7 +19,14 @@ from widetail.files import fingerprint
 QUICK = ("equinox mlp", "gated", "skip concatenation")
 
 
+@pytest.fixture
+def as_models_are_written():
+    with jax.numpy_dtype_promotion("standard"):  # few are written for the strict one, under which tests run
+        yield
+
+
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
+@pytest.mark.usefixtures("as_models_are_written")
 def test_agrees_with_layers_and_with_finite_draws(name):
     case, x = CASES[name], inputs(name, 3)
     wide = widened(name)
