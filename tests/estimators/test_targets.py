@@ -17,6 +17,7 @@ TARGETS = {
     "positive": np.exp(2.0 * F + 0.3 * NOISE + 5.0),
     "bounded": 1 / (1 + np.exp(-3.0 * F - 0.5 * NOISE)),
     "integer": np.maximum(np.round(3.0 + F + 0.3 * NOISE), 0),
+    "bent": -np.exp(0.7 * F + 0.1 * NOISE),
 }
 
 
@@ -32,14 +33,17 @@ def models():
 @pytest.mark.parametrize("name", TARGETS)
 def test_targets_are_recognised_and_score_better(models, name):
     model, y = models[name], TARGETS[name][90:]
-    assert model.target_.kind == name
+    assert model.target_.kind == ("real" if name == "bent" else name)
     if name not in ("real", "integer"):
         assert model.log_score(X[90:], y) > fitted(TARGETS[name], target="real").log_score(X[90:], y) + 0.05
     lower, upper = model.predict_interval(X[90:], 0.9)
     assert np.mean((lower <= y) & (y <= upper)) > 0.75
     if name == "integer":
         assert_array_equal(lower, np.round(lower))
-    if name != "real":
+    if name == "bent":
+        assert model.target_.warp.bend < 0
+        assert "large values pulled apart" in model.target_.describe()
+    elif name != "real":
         assert np.all(lower >= 0)
 
 

@@ -8,11 +8,11 @@ import scipy.stats
 from numpy.testing import assert_allclose, assert_array_equal
 
 from widetail.files import from_config, to_config
-from widetail.predictive import BoundedWarp, Normal, PositiveWarp, Rounded, StudentT, Transformed
+from widetail.predictive import BentWarp, BoundedWarp, Normal, PositiveWarp, Rounded, StudentT, Transformed
 
 LOC, VAR = np.array([-0.5, 0.3, 2.0]), np.array([0.2, 1.0, 0.5])
 Y = np.array([0.05, 0.4, 0.9])
-WARPS = [PositiveWarp(0.5), PositiveWarp(50.0), BoundedWarp(), BoundedWarp(-1.0, 3.0)]
+WARPS = [PositiveWarp(0.5), PositiveWarp(50.0), BoundedWarp(), BoundedWarp(-1.0, 3.0), BentWarp(0.3, 0.5, -0.8)]
 
 
 @pytest.mark.parametrize("warp", WARPS)
@@ -40,6 +40,12 @@ def test_transformed_against_integrals(warp):
         square = (law.cdf(warp.forward(y)) - (y >= Y[i])) ** 2
         outside = max(y[0] - Y[i], 0.0)  # where nothing is predicted, and all of it is missed
         assert_allclose(dist.crps(Y)[i], scipy.integrate.trapezoid(square, y) + outside, rtol=2e-3)
+
+
+def test_a_bend_far_out():
+    warp, far = BentWarp(1.0, 2.0, 0.7), np.array([-1e9, 1e9])
+    assert_allclose(np.exp(warp.log_slope(far)), 0.5 * np.exp([0.7, -0.7]), rtol=1e-8)
+    assert_allclose(warp.inverse(warp.forward(far)), far, rtol=1e-12)
 
 
 def test_what_cannot_be_and_draws():

@@ -67,8 +67,9 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         target: what y can be: "real"; "positive", for which a map to the real line (a logarithm of small values,
             nothing for large ones) is chosen by the evidence, with its Jacobian; "bounded", strictly between 0 and 1,
             with log odds; "integer", whose predictive distribution has probabilities of whole numbers; "auto"
-            finds out: maps must be worth three nats, whole numbers be few. Several outputs, inferred noise, and
-            `learn=False` or `standardise=False`, are "real" unless said otherwise.
+            finds out: maps must be worth three nats, whole numbers be few. A target of no such kind is bent where that
+            is worth five (`predictive.BentWarp`): many functions are a sum of simpler ones after it. Several outputs,
+            inferred noise, and `learn=False` or `standardise=False`, are "real" unless said otherwise.
         table: how frames are read, a `TableEncoder`; None for its defaults. One that is fitted stays.
 
     Attributes:

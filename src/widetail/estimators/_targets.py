@@ -1,7 +1,8 @@
 """What a target is (positive, between two ends, whole numbers), and the map that makes it fit for a process."""
 
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -9,11 +10,12 @@ from widetail.estimators._scaling import Scaling
 from widetail.files import savable
 from widetail.kernels import Anova
 from widetail.learning import fit_evidence
-from widetail.predictive import BoundedWarp, PositiveWarp, Predictive, Rounded, Transformed
+from widetail.predictive import BentWarp, BoundedWarp, PositiveWarp, Predictive, Rounded, Transformed, Warp
 from widetail.priors import InverseGamma
 from widetail.process import ScaledNoise, ScaleMixture
 from widetail.tables import for_table
 
+AnyWarp = TypeVar("AnyWarp", bound=Warp)
 TargetKind = Literal["real", "positive", "bounded", "integer"]
 TARGETS = ("auto", "real", "positive", "bounded", "integer")
 
@@ -23,6 +25,10 @@ MOST_ROWS = 200  # by whose evidence maps are compared
 MOST_NUMBERS = 4_000_000  # features times pairs of rows that are compared by
 FEWEST_ROWS = 20
 GAIN = 3.0  # nats of evidence that a map must be worth
+GAIN_OF_A_BEND = 5.0  # of many, one gains three by chance, and it says nothing of what values can be
+BENDS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5)
+BENDS_TO_LEARN_FROM = (-0.6, 0.6)
+STEPS = (0.05, 0.02)  # by which the best bend is looked for around the best so far
 ITERATIONS = 12
 # Whole numbers of which there are few are seen rounded; of many, rounding says nothing.
 MOST_INTEGERS = 25
@@ -35,14 +41,15 @@ class Target:
     """What the values of a target can be.
 
     Attributes:
-        kind: "real"; "positive" and "bounded" targets are mapped to the real line; an "integer" one is seen rounded.
+        kind: "real" ones are bent where the evidence asks for it; "positive" and "bounded" targets are mapped to the
+            real line; an "integer" one is seen rounded.
         warp: the map, or None.
         lowest: of whole numbers that are not negative, zero; else None.
         gain: nats of evidence that the map is worth over none, on the rows that were compared; 0 without comparison.
     """
 
     kind: TargetKind = "real"
-    warp: PositiveWarp | BoundedWarp | None = None
+    warp: Warp | None = None
     lowest: float | None = None
     gain: float = 0.0
 
@@ -69,6 +76,9 @@ class Target:
             return f"positive: a logarithm below {self.warp.unit:.4g}, as it is above{worth}"
         if isinstance(self.warp, BoundedWarp):
             return f"between {self.warp.lower:g} and {self.warp.upper:g}: log odds"
+        if isinstance(self.warp, BentWarp):
+            apart = "small" if self.warp.bend > 0 else "large"
+            return f"real: {apart} values pulled apart, worth {self.gain:.0f} nats of evidence"
         return "real"
 
 
@@ -99,46 +109,76 @@ def recognise(kind: Any, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] |
         raise ValueError(f"target='positive', but the smallest of y is {low:g}; use 'real' or 'auto'.")
     if kind == "bounded":
         return Target("bounded", BoundedWarp())
-    if not low > 0 or high == low or (kind == "auto" and (len(y) < FEWEST_ROWS or x.ndim > 2)):
+    if high == low or (kind == "auto" and (len(y) < FEWEST_ROWS or x.ndim > 2)):
         return Target()
-    maps: list[PositiveWarp | BoundedWarp] = [PositiveWarp(unit * float(np.median(y))) for unit in UNITS]
-    if high < 1:
+    maps: list[Warp] = [PositiveWarp(unit * float(np.median(y))) for unit in UNITS] if low > 0 else []
+    if low > 0 and high < 1:
         maps.append(BoundedWarp())
-    best, gain = _best_map(maps, x, y, places, seed)
-    if kind == "auto" and gain < GAIN:
-        return Target()
-    return Target("bounded" if isinstance(best, BoundedWarp) else "positive", best, gain=max(gain, 0.0))
+    compared = _Comparison(x, y, places, seed)
+    found, gain = Target(), 0.0
+    if maps:
+        compared.learn(maps[len(UNITS) - 1])
+        best, gain = compared.best(maps)
+        found = Target("bounded" if isinstance(best, BoundedWarp) else "positive", best, gain=max(gain, 0.0))
+    if kind == "positive":
+        return found
+    if gain < GAIN:
+        found, gain = Target(), 0.0
+    bent, better = compared.best_bend()
+    return Target("real", bent, gain=better) if better >= gain + GAIN_OF_A_BEND else found
 
 
-def _best_map(
-    maps: list[PositiveWarp | BoundedWarp], x: np.ndarray, y: np.ndarray, places: tuple[int, ...] | None, seed: int
-) -> tuple[PositiveWarp | BoundedWarp, float]:
-    """The map with the largest evidence of y, and what it gains over none.
+class _Comparison:
+    """The evidence of y under maps, on some of the rows.
 
-    A sum over functions of any features is learned roughly from the values as they are, and from their logarithms; with
-    what each of them found every map is scored.
+    A sum over functions of any features is learned roughly from the values as they are, and from those of a few maps;
+    every map is scored with what each of them found, and has the best of these scores.
     """
-    size = max(40, min(MOST_ROWS, int((MOST_NUMBERS / x.shape[1]) ** 0.5)))
-    rows = np.random.default_rng(seed).permutation(len(y))[:size]
-    x, y = x[rows], y[rows]
-    kernel = Anova(3.0, 0.15)
-    start = ScaleMixture(
-        kernel if places is None else for_table(kernel, places), InverseGamma(0.5, 0.5), ScaledNoise(0.05)
-    )
-    scores = np.full((2, len(maps) + 1), -np.inf)
-    for number, first in enumerate((None, maps[len(UNITS) - 1])):
-        learned = fit_evidence(start, x, _standard(first, y)[0], max_iterations=ITERATIONS, tolerance=1e-3).process
-        for place, one in enumerate([None, *maps]):
-            z, log_slopes = _standard(one, y)
-            scores[number, place] = learned.posterior(x, z).log_evidence + log_slopes
-    best = np.max(scores, axis=0)
-    place = int(np.argmax(best[1:]))
-    return maps[place], float(best[1 + place] - best[0])
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] | None, seed: int):
+        size = max(40, min(MOST_ROWS, int((MOST_NUMBERS / x.shape[1]) ** 0.5)))
+        rows = np.random.default_rng(seed).permutation(len(y))[:size]
+        self.x, self.y = x[rows], y[rows]
+        kernel = Anova(3.0, 0.15)
+        kernel = kernel if places is None else for_table(kernel, places)
+        self.start = ScaleMixture(kernel, InverseGamma(0.5, 0.5), ScaledNoise(0.05), scale_sharing="per_output")
+        self.processes: list[ScaleMixture] = []
+        self.learn(None)
+
+    def learn(self, warp: Warp | None) -> None:
+        """Learn from the values under a map, too."""
+        z, _ = _standard([warp], self.y)
+        self.processes.append(fit_evidence(self.start, self.x, z, max_iterations=ITERATIONS, tolerance=1e-3).process)
+
+    def scores(self, maps: Sequence[Warp | None]) -> np.ndarray:
+        """The log evidence of y under every map."""
+        z, log_slopes = _standard(maps, self.y)
+        return np.max([process.posterior(self.x, z).scale.log_evidence for process in self.processes], 0) + log_slopes
+
+    def best(self, maps: Sequence[AnyWarp]) -> tuple[AnyWarp, float]:
+        """The map with the largest evidence, and what it gains over none."""
+        scores = self.scores([None, *maps])
+        place = int(np.argmax(scores[1:]))
+        return maps[place], float(scores[1 + place] - scores[0])
+
+    def best_bend(self) -> tuple[BentWarp, float]:
+        """The same of all bends: the best of a few is where learning goes on."""
+        centre, unit = float(np.mean(self.y)), float(Scaling.of(self.y[:, None]).factor[0])
+        bends = [sign * bend for bend in BENDS for sign in (-1.0, 1.0)]
+        for bend in BENDS_TO_LEARN_FROM:
+            self.learn(BentWarp(centre, unit, bend))
+        best, gain = 0.0, 0.0
+        for step in STEPS:
+            found, gain = self.best([BentWarp(centre, unit, bend) for bend in bends])
+            best = found.bend
+            bends = [best + step * k for k in (-2, -1, 0, 1, 2)]
+            self.learn(found)
+        return BentWarp(centre, unit, best), gain
 
 
-def _standard(warp: PositiveWarp | BoundedWarp | None, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """Mapped and standardised values, and the logarithm of the Jacobian of both."""
-    z = y if warp is None else np.asarray(warp.forward(y))
-    scaling = Scaling.of(z[:, None])
-    slopes = 0.0 if warp is None else float(np.sum(warp.log_slope(y)))
-    return scaling.apply(z[:, None])[:, 0], slopes - len(y) * float(np.log(scaling.factor[0]))
+def _standard(maps: Sequence[Warp | None], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mapped and standardised values, a column for each map, and the logarithms of the Jacobians of both."""
+    z = np.stack([y if warp is None else np.asarray(warp.forward(y)) for warp in maps], axis=1)
+    scaling = Scaling.of(z)
+    slopes = [0.0 if warp is None else float(np.sum(warp.log_slope(y))) for warp in maps]
+    return scaling.apply(z), np.array(slopes) - len(y) * np.log(scaling.factor)

@@ -15,6 +15,7 @@ from widetail.predictive._student_mixture import student_mixture_root as student
 from widetail.predictive._student_t import StudentT as StudentT
 from widetail.predictive._transformed import Rounded as Rounded
 from widetail.predictive._transformed import Transformed as Transformed
+from widetail.predictive._warps import BentWarp as BentWarp
 from widetail.predictive._warps import BoundedWarp as BoundedWarp
 from widetail.predictive._warps import PositiveWarp as PositiveWarp
 from widetail.predictive._warps import Warp as Warp

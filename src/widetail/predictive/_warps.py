@@ -100,3 +100,50 @@ class BoundedWarp:
         y = np.asarray(y, dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(self.upper - self.lower) - np.log(y - self.lower) - np.log(self.upper - y)
+
+
+@savable("predictive.BentWarp")
+@dataclasses.dataclass(frozen=True)
+class BentWarp:
+    r"""Of targets that can be anything: $z = t \cosh b - \sqrt{1 + t^2} \sinh b$ with $t = (y - c) / u$.
+
+    A hyperbola: slopes are $e^{-b}$ far above the centre and $e^b$ far below it. Small values are pulled apart and
+    large ones pushed together where $b > 0$, the other way round where $b < 0$. Tails of y are those of z.
+
+    Attributes:
+        centre: c, in units of y.
+        unit: u, in units of y: how far from the centre the map is bent.
+        bend: b.
+
+    Example:
+        >>> from widetail import predictive
+        >>> warp = predictive.BentWarp(centre=0.0, unit=1.0, bend=-0.5)
+        >>> round(float(warp.inverse(warp.forward(-2.0))), 12)
+        -2.0
+    """
+
+    is_bounded: ClassVar[bool] = False
+    centre: float
+    unit: float
+    bend: float
+
+    def __post_init__(self):
+        if not (np.isfinite(self.centre) and np.isfinite(self.bend) and np.isfinite(self.unit) and self.unit > 0):
+            raise ValueError(f"centre and bend must be finite, unit a positive number; got {self!r}.")
+
+    def forward(self, y: Any) -> Any:
+        return _hyperbola((np.asarray(y, dtype=np.float64) - self.centre) / self.unit, -self.bend)
+
+    def inverse(self, z: Any) -> Any:
+        return self.centre + self.unit * _hyperbola(np.asarray(z, dtype=np.float64), self.bend)
+
+    def log_slope(self, y: Any) -> Any:
+        t = (np.asarray(y, dtype=np.float64) - self.centre) / self.unit
+        # (cosh b - tanh(s) sinh b) with t = sinh(s), which is cosh(s - b) / cosh(s): nothing cancels
+        s = np.arcsinh(t)
+        return np.logaddexp(s - self.bend, self.bend - s) - np.logaddexp(s, -s) - np.log(self.unit)
+
+
+def _hyperbola(t: Any, bend: float) -> Any:
+    """sinh(asinh t + b), with slopes exp(b) above and exp(-b) below."""
+    return np.sinh(np.arcsinh(t) + bend)
