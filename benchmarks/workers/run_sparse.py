@@ -7,7 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from benchmarks.workers._serve import serve
-from widetail.sparse import Categorical, InverseGammaScale, PointScale, Rows, Variational, variances
+from widetail.sparse import CachedRows, Categorical, InverseGammaScale, PointScale, Variational, variances
 from widetail.sparse._draws import nodes_of
 from widetail.sparse._minibatch import REFRESH_EVERY, minibatch_step, moments_of, refresh
 from widetail.sparse._rows import totals, values
@@ -24,7 +24,7 @@ def problem(matrix, y, mean, factor, dtype):
     residual = np.diagonal(matrix)[count:] - np.sum(features**2, axis=1)
     inverse = np.linalg.inv(factor)
     q = Variational(mean, factor, factor, LAWS["point"]).with_precision(np.swapaxes(inverse, 1, 2) @ inverse)
-    return Rows.of(np.ascontiguousarray(features, dtype), residual, y), q
+    return CachedRows.of(np.ascontiguousarray(features, dtype), residual, y), q
 
 
 def bound(dtype, **paths):
@@ -57,7 +57,7 @@ def steps(law, dtype, steps, **paths):
 def epoch(rows, inducing, classes):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(rows, inducing)).astype(np.float32) / 20
-    data = Rows.of(features, np.full(rows, 0.05), rng.integers(0, classes, rows))
+    data = CachedRows.of(features, np.full(rows, 0.05), rng.integers(0, classes, rows))
     likelihood = Categorical(classes)
     q = Variational.at_prior(classes, inducing, LAWS["inverse_gamma"])
     nodes = nodes_of(q.law, likelihood, classes, 0, np.float32)

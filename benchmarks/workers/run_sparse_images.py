@@ -45,7 +45,7 @@ def fit(images, inducing, model, cache, rows=None, test_rows=None, root=False, s
         "nll": -float(np.mean(np.log(p[np.arange(len(labels)), labels]))),
         "shifted": shifted,
         "scale": 1 / fitted.model_.q.law.mean_precision,
-        "open_share": fitted.model_.open_share,
+        "residual_share": fitted.model_.residual_share,
         "bound": fitted.fit_.bound,
         "seconds": seconds,
         "cpu": cpu,

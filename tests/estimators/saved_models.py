@@ -115,7 +115,7 @@ def of_few_classes(x: np.ndarray, y: np.ndarray) -> Any:
 def of_counts(x: np.ndarray, y: np.ndarray) -> Any:
     """Another likelihood, a prior without a closed form, and options of training."""
     net = nn.Sequential(nn.Dense(bias_var=0.1), nn.Residual(nn.Erf(), nn.Dense()), nn.Erf())
-    options = wt.sparse.TrainingOptions(open_share=1.0)
+    options = wt.sparse.TrainingOptions(residual_share=1.0)
     model = wt.SparseMixtureRegressor(net, wt.LogNormal(0.0, 0.5), 6, likelihood="poisson", options=options)
     return model.fit(x, y)
 

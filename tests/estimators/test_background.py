@@ -50,7 +50,7 @@ def test_units_offset_and_sign_of_pixels_do_not_matter():
     x, y = load_digits(n_class=3, return_X_y=True)
     x = x.reshape(-1, 8, 8)
     first, second = (
-        wt.SparseMixtureClassifier(NET, inducing=20, options=TrainingOptions(open_share=0.0))
+        wt.SparseMixtureClassifier(NET, inducing=20, options=TrainingOptions(residual_share=0.0))
         .fit(pixels[:150], y[:150])
         .predict_proba(pixels)
         for pixels in (x, 255.0 - 7.0 * x)

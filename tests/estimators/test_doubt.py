@@ -23,7 +23,7 @@ def models():
     x, y = x[y != 4], y[y != 4]
     kernel = wt.kernels.RBF(0.7)
     shared = {"net": kernel, "prior": wt.PointMass(1.0), "inducing": 32, "learn": False}
-    options = sparse.TrainingOptions(open_share=1.0, max_iterations=10)
+    options = sparse.TrainingOptions(residual_share=1.0, max_iterations=10)
     return [
         wt.SparseMixtureClassifier(**shared, options=options, doubt=doubt).fit(x, y, classes=range(5))
         for doubt in ("auto", False)

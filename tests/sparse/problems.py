@@ -3,7 +3,7 @@
 import numpy as np
 
 import widetail as wt
-from widetail.sparse import Rows, Variational, Whitening, law_for
+from widetail.sparse import CachedRows, Variational, Whitening, law_for
 
 KERNEL = wt.kernels.RBF(0.7)
 PRIORS = {
@@ -23,7 +23,7 @@ def sine(x, noise=0.3, seed=1):
 
 def cached(x, y, inducing, dtype="float64", counts=None):
     features, residual = Whitening.of(KERNEL, inducing, dtype).features(x)
-    return Rows.of(features, residual, y, counts)
+    return CachedRows.of(features, residual, y, counts)
 
 
 def start(prior, outputs, inducing, learn=False):

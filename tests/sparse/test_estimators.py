@@ -229,11 +229,17 @@ def test_minibatches_from_the_estimator(table):
 def test_adam_heeds_its_options(table, tmp_path):
     x, y = table
     training = sparse.TrainingOptions(
-        optimiser="adam", epochs=12, learning_rate=0.3, batch_size=32, early_stopping=True, patience=2, open_share=0.5
+        optimiser="adam",
+        epochs=12,
+        learning_rate=0.3,
+        batch_size=32,
+        early_stopping=True,
+        patience=2,
+        residual_share=0.5,
     )
     model = wt.SparseMixtureClassifier(**FIXED, options=training, checkpoint=str(tmp_path / "run")).fit(x, y)
     assert len(model.fit_.scores) == len(model.fit_.bounds) - 1 <= 12
-    assert model.model_.open_share == 0.5
+    assert model.model_.residual_share == 0.5
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert model.model_.memory.observations == 135  # of 150, without those that were held out
     best = int(np.argmax(model.fit_.scores)) + 1
@@ -316,7 +322,7 @@ def test_bad_parameters_are_named(table, parameter, value):
         ("validation_fraction", 1.0),
         ("precision", "half"),
         ("scale", "best"),
-        ("open_share", 1.5),
+        ("residual_share", 1.5),
         ("optimiser", "sgd"),
     ],
 )

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import widetail as wt
 from widetail import sparse
-from widetail.sparse import Rows, choose_open_share, choose_scale, law_for
+from widetail.sparse import CachedRows, choose_residual_share, choose_scale, law_for
 from widetail.sparse._rows import log_scores
 
 from .problems import PRIORS, cached, inputs, scattered, start
@@ -86,7 +86,7 @@ def sparse_classes():
     x = rng.uniform(-2.0, 2.0, (600, 2))
     labels = (np.sin(3 * x[:, :1]) * np.sin(3 * x[:, 1:]) > 0).astype(float)
     features, residual = sparse.Whitening.of(wt.kernels.RBF(0.5), x[:20]).features(x)
-    rows = Rows.of(features, residual, labels)
+    rows = CachedRows.of(features, residual, labels)
     return rows.first(400), rows.after(400)
 
 
@@ -100,9 +100,9 @@ def test_what_held_out_rows_choose(sparse_classes):
     assert_allclose(1 / choice.start.law.mean_precision, choice.scale)
     nearest = min(scores, key=lambda scale: abs(np.log(scale / choice.scale)))
     assert scores[nearest] == choice.score
-    share = choose_open_share(rows, held_out, sparse.Bernoulli(), q, max_iterations=8)
+    share = choose_residual_share(rows, held_out, sparse.Bernoulli(), q, max_iterations=8)
     (_, _, kept), (_, _, without) = share.tried
-    assert share.open_share == 0.0
+    assert share.residual_share == 0.0
     assert without > kept
     assert share.scale is None
 
@@ -110,10 +110,10 @@ def test_what_held_out_rows_choose(sparse_classes):
 def test_without_a_clear_difference_the_open_variance_is_kept():
     x = inputs(60)
     rows = cached(x, (x > 0).astype(float), x)  # nothing is left open
-    choice = choose_open_share(
+    choice = choose_residual_share(
         rows.first(30), rows.after(30), sparse.Bernoulli(), start(PRIORS["point"], 1, 60), max_iterations=3
     )
-    assert choice.open_share == 1.0
+    assert choice.residual_share == 1.0
 
 
 @pytest.mark.slow
@@ -128,10 +128,12 @@ def test_estimators_choose(tmp_path):
 
     for prior in (wt.PointMass(1.0), wt.InverseGamma(2.0, 2.0)):
         model = wt.SparseMixtureClassifier(prior=prior, options=training(), **options).fit(x[:1200], y[:1200])
-        assert model.choice_.open_share == model.model_.open_share == 0.0
-        plain = wt.SparseMixtureClassifier(prior=prior, options=training(open_share=1.0), **options)
+        assert model.choice_.residual_share == model.model_.residual_share == 0.0
+        plain = wt.SparseMixtureClassifier(prior=prior, options=training(residual_share=1.0), **options)
         plain.fit(x[:1200], y[:1200])
-        held = wt.SparseMixtureClassifier(prior=prior, options=training(open_share=1.0, scale="held_out"), **options)
+        held = wt.SparseMixtureClassifier(
+            prior=prior, options=training(residual_share=1.0, scale="held_out"), **options
+        )
         held.fit(x[:1200], y[:1200])
         scores = [fitted.log_score(x[1200:], y[1200:]) for fitted in (plain, held, model)]
         assert scores[0] < scores[2]

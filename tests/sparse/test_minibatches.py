@@ -162,9 +162,9 @@ def test_adam_without_open_variance_has_the_bound_of_natural_gradients():
     q, likelihood = scattered(start(PRIORS["inverse gamma"], 1, 8)), sparse.Gaussian(0.1)
     for share in (0.0, 0.5):
         fit = train_adam(
-            KERNEL, x[:8], x, sine(x), likelihood, q, open_share=share, learning_rate=1e-12, batch_size=64, epochs=1
+            KERNEL, x[:8], x, sine(x), likelihood, q, residual_share=share, learning_rate=1e-12, batch_size=64, epochs=1
         )
-        rows = cached(x, sine(x), x[:8]).with_open_share(share)
+        rows = cached(x, sine(x), x[:8]).with_residual_share(share)
         assert_allclose(fit.bounds[0], Ascent(rows, Memory.none(1, 8)).bound(q, likelihood) / 64, rtol=1e-5)
 
 
@@ -196,7 +196,7 @@ def test_trained_inputs_and_kernel_raise_the_bound():
     assert not np.allclose(adam.inducing, inducing)
     assert adam.bounds[-1] > fixed.bound + 0.01
     features = sparse.Whitening.of(adam.kernel, adam.inducing).features(x)
-    again = train(sparse.Rows.of(*features, y), adam.likelihood, adam.q)
+    again = train(sparse.CachedRows.of(*features, y), adam.likelihood, adam.q)
     assert again.bound > adam.bounds[-1] - 0.01
 
 

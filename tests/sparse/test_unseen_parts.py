@@ -7,7 +7,7 @@ from scipy import stats
 
 from widetail.experiments._published import train_published
 from widetail.experiments._tails import drawn
-from widetail.sparse import PointScale, Rows, class_probabilities
+from widetail.sparse import CachedRows, PointScale, class_probabilities
 from widetail.sparse._remote import Known, directions
 
 
@@ -45,7 +45,7 @@ def rows():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(1024, 6)).astype(np.float32)
     y = np.argmax(x[:, :3] + 0.5 * rng.normal(size=(1024, 3)), axis=1)
-    return Rows.of(x, np.full(1024, 0.1), y)
+    return CachedRows.of(x, np.full(1024, 0.1), y)
 
 
 def test_models_as_coded(rows):

@@ -16,8 +16,6 @@ import optax
 import scipy.linalg
 import scipy.special
 
-from widetail.sparse import Rows
-
 DRAWS = 8
 LARGEST_BATCH, FEWEST_STEPS = 512, 20  # steps of an epoch
 EPOCHS = 25
@@ -62,7 +60,7 @@ class Published:
 
 
 def train_published(
-    rows: Rows,
+    rows: CachedRows,
     factor: np.ndarray,
     classes: int,
     *,

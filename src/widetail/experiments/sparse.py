@@ -146,7 +146,7 @@ def _protocol(config: SparseConfig) -> list[str]:
         f"The scale of the SVTP has the prior {config.prior}; that of the SVGP is learned by maximising the bound. The "
         "kernel's hyperparameters are learned once for both, by the Gaussian evidence of a subset; the time of SVGP "
         "includes that.",
-        "Whether the variance that inducing images leave open belongs to the model is chosen by the log score of a "
+        "Whether the variance that inducing images do not explain belongs to the model is chosen by the log score of a "
         "tenth of the training images, held out for that.",
         "The paper's posterior of the inducing variables is diagonal and not whitened, its sampler of the multivariate "
         "t colours independent t variables, and it draws a scale for every class while its divergence counts one for "

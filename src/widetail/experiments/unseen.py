@@ -20,9 +20,9 @@ from widetail.experiments._tails import drawn
 from widetail.experiments.sparse import CLASSES, SparseConfig, network
 from widetail.priors import PointMass
 from widetail.sparse import (
+    CachedRows,
     Doubt,
     InverseGammaScale,
-    Rows,
     Variational,
     class_probabilities,
     fit_doubt,
@@ -126,7 +126,7 @@ def compare(config: UnseenConfig, images: str, seed: int, folder: Path) -> Outco
     """All models of one data set and seed; `folder` keeps features, for a run that goes on after an interruption."""
     fitted, x, y, seconds = plain_model(config, images, seed, folder)
     model, began = fitted.model_, time.process_time()
-    rows = Rows.of(*model.whitening.features(x, path=folder / f"{images}-{seed}.features"), y)
+    rows = CachedRows.of(*model.whitening.features(x, path=folder / f"{images}-{seed}.features"), y)
     doubt = fit_doubt(model, rows, y, seed=seed)
     doubt_seconds = time.process_time() - began
     data = load_images(images)
@@ -135,7 +135,7 @@ def compare(config: UnseenConfig, images: str, seed: int, folder: Path) -> Outco
     features = model.whitening.features(test_images, path=folder / f"{images}-{seed}.test")
     parts, residual = (part.astype(np.float64) for part in features)
     tested = Tested(parts, residual, labels, np.isin(labels, config.left_out))
-    share, scale = model.open_share, 1 / model.q.law.mean_precision
+    share, scale = model.residual_share, 1 / model.q.law.mean_precision
     about = {"open_share": share, "scale": scale}
 
     assert doubt is not None
@@ -162,7 +162,7 @@ def compare(config: UnseenConfig, images: str, seed: int, folder: Path) -> Outco
     shape = config.prior.a + 0.5 * model.q.mean.size  # type: ignore[attr-defined]
     law = InverseGammaScale(shape, shape * scale, config.prior.a, config.prior.b)  # type: ignore[attr-defined]
     began = time.process_time()
-    shared = train(rows.with_open_share(share), model.likelihood, model.q.with_law(law), seed=seed, from_few=False)
+    shared = train(rows.with_residual_share(share), model.likelihood, model.q.with_law(law), seed=seed, from_few=False)
     own = shared.q.law
     assert isinstance(own, InverseGammaScale)
     about = {"open_share": share, "scale": 1 / own.mean_precision, "a": own.a, "b": own.b}
@@ -181,7 +181,7 @@ def _log_of(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def _latent(tested: Tested, q: Variational, share: float) -> tuple[np.ndarray, np.ndarray]:
     """Mean, and variance given a unit scale."""
-    rows = Rows.of(tested.features, tested.residual * share, tested.labels)
+    rows = CachedRows.of(tested.features, tested.residual * share, tested.labels)
     return tested.features @ q.mean.T, np.asarray(variances(rows, q), np.float64)
 
 
@@ -211,7 +211,9 @@ def _foreign(
     return found
 
 
-def _coded(config: UnseenConfig, tested: Tested, rows: Rows, factor: np.ndarray, seed: int) -> list[dict[str, Any]]:
+def _coded(
+    config: UnseenConfig, tested: Tested, rows: CachedRows, factor: np.ndarray, seed: int
+) -> list[dict[str, Any]]:
     """SVGP and SVTP as the scripts have them, and that SVGP with the scale of that SVTP."""
     prior = float(config.prior.a)  # type: ignore[attr-defined]
     found: list[dict[str, Any]] = []

@@ -25,13 +25,20 @@ class _Registered(NamedTuple):
     kind: type
     positional: str | None
     without: tuple[str, ...]
+    renamed: dict[str, str]
 
 
 _BY_NAME: dict[str, _Registered] = {}
 _NAMES: dict[type, str] = {}
 
 
-def savable(name: str, *, positional: str | None = None, without: tuple[str, ...] = ()) -> Callable[[T], T]:
+def savable(
+    name: str,
+    *,
+    positional: str | None = None,
+    without: tuple[str, ...] = (),
+    renamed: dict[str, str] | None = None,
+) -> Callable[[T], T]:
     """Register a class, so that files can hold its objects.
 
     A dataclass, an `eqx.Module` or a NamedTuple needs nothing else: its fields are written, and its constructor gets
@@ -43,12 +50,13 @@ def savable(name: str, *, positional: str | None = None, without: tuple[str, ...
         positional: the field that the constructor takes as `*arguments`.
         without: fields that are not kept and get their defaults when read. Paths belong here: a file that could
             name one could make us overwrite it.
+        renamed: names that fields have in older files, and the names that they have now.
     """
 
     def register(kind: T) -> T:
-        if _BY_NAME.get(name, _Registered(kind, None, ())).kind.__qualname__ != kind.__qualname__:
+        if _BY_NAME.get(name, _Registered(kind, None, (), {})).kind.__qualname__ != kind.__qualname__:
             raise ValueError(f"two classes want to be saved as {name!r}: {_BY_NAME[name].kind} and {kind}.")
-        _BY_NAME[name] = _Registered(kind, positional, without)
+        _BY_NAME[name] = _Registered(kind, positional, without, renamed or {})
         _NAMES[kind] = name
         return kind
 
@@ -221,6 +229,7 @@ class _Reader:
         self.objects += 1
         if self.objects > MOST_OBJECTS:
             raise ValueError(f"it describes more than {MOST_OBJECTS} objects")
+        fields = {entry.renamed.get(key, key): part for key, part in fields.items()}
         values = {key: self.read(part, depth + 1) for key, part in fields.items() if key not in entry.without}
         try:
             return _build(entry, values)

@@ -12,7 +12,7 @@ from widetail import nn
 from widetail.programs._derived import SoftmaxEntry
 from widetail.programs._front_end import GraphMaker
 from widetail.programs._functions import wrong_with
-from widetail.programs._source import InputError, Place, ProgramError, here
+from widetail.programs._source import InputError, ProgramError, SourceLine, here
 from widetail.programs._values import Input, InputMatrix, Inputs, Matrix, Output, Readout, Scalar, Value, Vector
 from widetail.programs.statements import (
     Average,
@@ -139,7 +139,7 @@ class Builder:
 
     # What the values above call.
 
-    def add(self, statement: Statement, place: Place) -> int:
+    def add(self, statement: Statement, place: SourceLine) -> int:
         """Write a statement down."""
         return self.graph.add(statement, place)
 
@@ -221,7 +221,7 @@ def trace(
     if not isinstance(result, Vector) or result._builder is not builder:
         got = result.describe() if isinstance(result, Value) else f"{type(result).__name__} {result!r}"
         code = getattr(fn, "__code__", None)
-        place = None if code is None else Place(code.co_filename, code.co_firstlineno)
+        place = None if code is None else SourceLine(code.co_filename, code.co_firstlineno)
         raise ProgramError(f"a program must return a vector (the readout is implied); it returned {got}", place)
     builder.graph.output = result.index
     return builder.graph

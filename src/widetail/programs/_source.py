@@ -15,7 +15,7 @@ _BETWEEN = ("jaxtyping", "beartype", "jax", "numpy")
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class SourceLine:
     """A line of a program.
 
     Attributes:
@@ -41,7 +41,7 @@ class Place:
 class ProgramError(ValueError):
     """A program that the theory does not cover, or that does not fit its inputs; the message names the line."""
 
-    def __init__(self, message: str, place: Place | None = None):
+    def __init__(self, message: str, place: SourceLine | None = None):
         super().__init__(message if place is None or not place.line else f"{message}\n  at {place}")
         self.place = place
 
@@ -50,17 +50,17 @@ class InputError(ProgramError):
     """A program that does not fit the shape of its inputs."""
 
 
-def here() -> Place:
+def here() -> SourceLine:
     """The line of the program that is being executed: the first one outside of the language itself."""
     frame = inspect.currentframe()
     while frame is not None and _is_inside(frame):
         frame = frame.f_back
     if frame is None:
-        return Place("<unknown>", 0)
+        return SourceLine("<unknown>", 0)
     code = frame.f_code
     position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), None)
     name = _assigned(code.co_filename).get(position) if position is not None else None
-    return Place(code.co_filename, frame.f_lineno, name)
+    return SourceLine(code.co_filename, frame.f_lineno, name)
 
 
 def _is_inside(frame: FrameType) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from widetail.checks import check_variance
-from widetail.programs._source import InputError, Place, ProgramError
+from widetail.programs._source import InputError, ProgramError, SourceLine
 
 if TYPE_CHECKING:
     from widetail.programs._induction import Induction
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Kind = Literal["G", "H", "S"]
 RandomKind = Literal["matrix", "input_matrix", "bias"]
 # Of statements that stand for no line of a text.
-NOWHERE = Place("<graph>", 0)
+NOWHERE = SourceLine("<graph>", 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Random:
     name: str
     kind: RandomKind
     var: Any
-    place: Place
+    place: SourceLine
 
 
 class Statement:
@@ -236,7 +236,7 @@ class Line:
     statement: Statement
     kind: Kind
     name: str
-    place: Place
+    place: SourceLine
     roots: frozenset[str]
     support: tuple[int, ...]
 
@@ -291,7 +291,7 @@ class Graph:
         self._names[among, name] = count + 1
         return f"{name}.{count}" if count else name
 
-    def add_random(self, name: str, kind: RandomKind, var: Any, place: Place = NOWHERE) -> None:
+    def add_random(self, name: str, kind: RandomKind, var: Any, place: SourceLine = NOWHERE) -> None:
         """Add a random matrix or bias.
 
         Args:
@@ -311,7 +311,7 @@ class Graph:
             )
         self.randoms[name] = Random(name, kind, var, place)
 
-    def add(self, statement: Statement, place: Place = NOWHERE, *, name: str | None = None) -> int:
+    def add(self, statement: Statement, place: SourceLine = NOWHERE, *, name: str | None = None) -> int:
         """Append a statement; the variable that it defines.
 
         Args:

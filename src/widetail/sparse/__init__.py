@@ -9,7 +9,7 @@ from widetail.sparse._features import Whitening as Whitening
 from widetail.sparse._fit import fit as fit
 from widetail.sparse._fit import update as update
 from widetail.sparse._held_out import HeldOutChoice as HeldOutChoice
-from widetail.sparse._held_out import choose_open_share as choose_open_share
+from widetail.sparse._held_out import choose_residual_share as choose_residual_share
 from widetail.sparse._held_out import choose_scale as choose_scale
 from widetail.sparse._inducing import choose_inducing as choose_inducing
 from widetail.sparse._latent import Latent as Latent
@@ -20,7 +20,7 @@ from widetail.sparse._natural import Ascent as Ascent
 from widetail.sparse._options import TrainingOptions as TrainingOptions
 from widetail.sparse._probabilities import ClassProbabilities as ClassProbabilities
 from widetail.sparse._probabilities import class_probabilities as class_probabilities
-from widetail.sparse._rows import Rows as Rows
+from widetail.sparse._rows import CachedRows as CachedRows
 from widetail.sparse._rows import variances as variances
 from widetail.sparse._scale import GridScale as GridScale
 from widetail.sparse._scale import InverseGammaScale as InverseGammaScale

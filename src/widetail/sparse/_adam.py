@@ -59,7 +59,7 @@ def train_adam(
     counts: Any = None,
     train_inputs: bool = False,
     train_kernel: bool = False,
-    open_share: float = 1.0,
+    residual_share: float = 1.0,
     learning_rate: float = 0.01,
     batch_size: int = 256,
     epochs: int = 10,
@@ -83,7 +83,7 @@ def train_adam(
         q: where the posterior starts.
         counts: how often each row was observed, shape (n,); once by default.
         train_inputs, train_kernel: what is trained besides the posterior, the likelihood and the law of the scale.
-        open_share: how much of the variance that inducing inputs leave open is part of the model.
+        residual_share: how much of the residual variance is part of the model.
         learning_rate: of Adam, for means, Cholesky factors, logarithms of parameters, and inducing inputs.
         batch_size: rows per step.
         epochs: passes through the data, at most.
@@ -104,7 +104,7 @@ def train_adam(
     counts = np.ones(len(x), dtype) if counts is None else np.asarray(counts, dtype)
     inducing = np.asarray(inducing, np.float64)
     observations = float(np.sum(counts, dtype=np.float64))
-    problem = _Problem(kernel, likelihood, q.law, len(x), train_kernel, open_share)
+    problem = _Problem(kernel, likelihood, q.law, len(x), train_kernel, residual_share)
     fixed = {} if train_inputs else {"inducing": inducing.astype(dtype)}
     start = problem.start(q) | ({"inducing": inducing} if train_inputs else {})
     plan = Epochs(
@@ -119,7 +119,7 @@ def train_adam(
         progress=progress,
         checkpoint=checkpoint,
         identity="" if checkpoint is None else fingerprint(
-            kernel, inducing, x, y, counts, likelihood, q, train_inputs, train_kernel, open_share, learning_rate,
+            kernel, inducing, x, y, counts, likelihood, q, train_inputs, train_kernel, residual_share, learning_rate,
             batch_size, seed, validate is None,
         ),
     )  # fmt: skip
@@ -163,7 +163,7 @@ class _Problem:
     law: ScaleLaw
     rows: int
     train_kernel: bool
-    open_share: float
+    residual_share: float
 
     def start(self, q: Variational) -> dict[str, Any]:
         factor = np.linalg.cholesky(q.covariance)
@@ -222,7 +222,7 @@ class _Problem:
         root = below + jnp.eye(count, dtype=dtype) * jnp.exp(parameters["log_diagonal"])[:, None]
         projected = jnp.einsum("bm,cmk->bck", features, root)
         residual = jnp.maximum(diagonal - jnp.sum(features**2, axis=1), 0)
-        variance = jnp.sum(projected**2, axis=-1) + self.open_share * residual[:, None]
+        variance = jnp.sum(projected**2, axis=-1) + self.residual_share * residual[:, None]
         scales, weights, mean_precision, divergence = terms_at(self.law, parameters["law"], dtype)
         outputs = len(mean)
         if likelihood.couples_outputs:

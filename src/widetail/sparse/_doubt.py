@@ -3,7 +3,7 @@
 A softmax over classes takes it for granted that the training rows say what every class looks like. A class without rows
 gets its probability only where all the others are ruled out, which next to no input achieves. Three things tell an
 input of a new class: the class probabilities are undecided, it is farther from the rows of every single class than
-these are from each other, and the inducing inputs leave more of its variance open. How much each of them says is
+these are from each other, and the inducing inputs explain less of its variance. How much each of them says is
 learned by hiding one class of the training rows after the other.
 """
 
@@ -21,7 +21,7 @@ from widetail.progress import Progress, reporter
 from widetail.sparse._model import SparseModel
 from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
 from widetail.sparse._remote import FEWEST_OF_CLASS, Known, directions
-from widetail.sparse._rows import Rows, variances
+from widetail.sparse._rows import CachedRows, variances
 from widetail.sparse._train import train
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Categorical
@@ -91,7 +91,7 @@ class Doubt:
     ) -> tuple[ClassProbabilities, np.ndarray]:
         """As `predict`, from what `model.whitening.features` gives."""
         features, residual = features.astype(np.float64), residual.astype(np.float64)
-        found = class_probabilities(*_latent(model, features, residual * model.open_share), seed=seed)
+        found = class_probabilities(*_latent(model, features, residual * model.residual_share), seed=seed)
         scores = _scores(self.known, features, residual, found.probabilities)
         return found, expit(self.intercept + (scores - self.centre) / self.spread @ self.weights)
 
@@ -120,7 +120,7 @@ def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Pr
 
     Args:
         model: of a `Categorical` likelihood.
-        x: training inputs in random order, rows first, or their `Rows`; the first 6,144 are used.
+        x: training inputs in random order, rows first, or their `CachedRows`; the first 6,144 are used.
         y: class numbers, shape (n,).
         seed: of the draws of f.
         progress: True for a bar on a terminal, or a function of (classes hidden, in all).
@@ -137,7 +137,7 @@ def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Pr
     seen = labels[counts >= FEWEST_OF_CLASS]
     if len(y) < FEWEST_ROWS or len(seen) < FEWEST_CLASSES:
         return None
-    if isinstance(x, Rows):
+    if isinstance(x, CachedRows):
         features, residual = x.features[: len(y)], x.residual[: len(y)]
     else:
         features, residual = model.whitening.features(np.asarray(x)[: len(y)])
@@ -163,7 +163,7 @@ def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Pr
     weights, intercept = _regression(scores, is_hidden)
     intercept, price = _affordable(scores[~is_hidden] @ weights, intercept)
     others = features[count:], residual[count:]
-    own = class_probabilities(*_latent(model, others[0], others[1] * model.open_share), draws=64)
+    own = class_probabilities(*_latent(model, others[0], others[1] * model.residual_share), draws=64)
     known = Known(directions(features[:count], residual[:count]), y[:count])
     at_rows = _scores(known, *others, own.probabilities)
     return Doubt(
@@ -180,7 +180,7 @@ def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Pr
 
 
 def _latent(model: SparseModel, features: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
-    rows = Rows.of(features, residual, np.zeros(len(features)))
+    rows = CachedRows.of(features, residual, np.zeros(len(features)))
     variance = np.maximum(np.asarray(variances(rows, model.q), np.float64), SMALLEST_VARIANCE)
     return features @ model.q.mean.T, variance, model.q.law
 
@@ -205,8 +205,8 @@ def _without(
     count = _rows_to_train(len(y))
     chosen = np.flatnonzero(y[:count] != label)
     dtype = model.whitening.dtype
-    rows = Rows.of(own.astype(dtype), own_residual * model.open_share, y)
-    some = Rows.of(own[chosen].astype(dtype), own_residual[chosen] * model.open_share, y[chosen])
+    rows = CachedRows.of(own.astype(dtype), own_residual * model.residual_share, y)
+    some = CachedRows.of(own[chosen].astype(dtype), own_residual[chosen] * model.residual_share, y[chosen])
     start = Variational.at_prior(len(model.q.mean), int(np.sum(is_kept)), model.q.law)
     found = train(some, model.likelihood, start, tolerance=ROUGH, seed=seed)
     held_out = rows.after(count)
@@ -223,7 +223,7 @@ def _rows_to_train(rows: int) -> int:
 
 
 def _scores(known: Known, features: np.ndarray, residual: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Logarithm of the entropy, remoteness, and logarithm of the share of the variance that is open, shape (m, 3)."""
+    """Logarithm of the entropy, remoteness, and logarithm of the share of residual variance, shape (m, 3)."""
     entropy = -np.sum(xlogy(probabilities, probabilities), axis=1)
     share = residual / np.maximum(np.sum(features**2, axis=1) + residual, np.finfo(np.float64).tiny)
     return np.column_stack(

@@ -12,13 +12,13 @@ from widetail.priors import ScalePrior
 from widetail.progress import Progress
 from widetail.sparse._adam import AdamFit, train_adam
 from widetail.sparse._features import Whitening
-from widetail.sparse._held_out import HeldOutChoice, choose_open_share, choose_scale
+from widetail.sparse._held_out import HeldOutChoice, choose_residual_share, choose_scale
 from widetail.sparse._inducing import choose_inducing
 from widetail.sparse._memory import Memory
 from widetail.sparse._model import SparseModel
 from widetail.sparse._natural import Ascent
 from widetail.sparse._options import TrainingOptions
-from widetail.sparse._rows import Rows, log_score
+from widetail.sparse._rows import CachedRows, log_score
 from widetail.sparse._scale import law_for
 from widetail.sparse._stochastic import train_minibatches
 from widetail.sparse._train import SparseFit, Validate, train
@@ -171,7 +171,7 @@ class _Course:
 
     def is_choosing(self, rows: int) -> bool:
         """Whether held-out rows are asked, and enough to answer."""
-        is_asked = self.options.open_share == "held_out" or self.options.scale == "held_out"
+        is_asked = self.options.residual_share == "held_out" or self.options.scale == "held_out"
         return is_asked and rows - self.rows_to_train_on(rows) >= FEWEST_ROWS_TO_CHOOSE_BY
 
     def file(self, label: str) -> Path | None:
@@ -194,8 +194,10 @@ class _Course:
         is_asked = own.early_stopping or (own.optimiser != "adam" and self.is_choosing(len(x)))
         count = self.rows_to_train_on(len(x)) if is_asked else len(x)
 
-        def rows_of(whitening: Whitening, part: slice) -> Rows:
-            return Rows.of(*whitening.features(x[part]), y[part], counts[part]).with_open_share(own.first_share)
+        def rows_of(whitening: Whitening, part: slice) -> CachedRows:
+            return CachedRows.of(*whitening.features(x[part]), y[part], counts[part]).with_residual_share(
+                own.first_share
+            )
 
         def validate(fit: AdamFit) -> float:
             rows = rows_of(Whitening.of(fit.kernel, fit.inducing, precision), slice(count, None))
@@ -225,7 +227,7 @@ class _Course:
             counts=counts[:count],
             train_inputs=own.train_inputs,
             train_kernel=own.train_kernel,
-            open_share=own.first_share,
+            residual_share=own.first_share,
             learning_rate=own.learning_rate,
             batch_size=own.batch_size,
             epochs=own.epochs,
@@ -241,7 +243,7 @@ class _Course:
     ) -> SparseModel:
         """The posterior that Adam found, as it is."""
         features = model.whitening.features(x, path=self.cache, progress=self.progress)
-        rows = Rows.of(*features, y, counts).with_open_share(model.open_share)
+        rows = CachedRows.of(*features, y, counts).with_residual_share(model.residual_share)
         fit = SparseFit.after_epochs(
             Ascent(rows, model.memory, self.seed),
             model.q,
@@ -259,13 +261,13 @@ class _Course:
     ) -> SparseModel:
         """Natural gradients on the features of these rows, in addition to what the model remembers."""
         own = self.options
-        rows = Rows.of(*model.whitening.features(x, path=self.cache, progress=self.progress), y, counts)
-        q, likelihood, share, choice = model.q, model.likelihood, model.open_share, model.choice
+        rows = CachedRows.of(*model.whitening.features(x, path=self.cache, progress=self.progress), y, counts)
+        q, likelihood, share, choice = model.q, model.likelihood, model.residual_share, model.choice
         if is_first:
             choice = self.choice(rows, likelihood, q, share)
             if choice is not None:
-                q, likelihood, share = choice.start, choice.likelihood, choice.open_share
-        rows = rows.with_open_share(share)
+                q, likelihood, share = choice.start, choice.likelihood, choice.residual_share
+        rows = rows.with_residual_share(share)
         validate: Validate | None = None
         if own.early_stopping and (count := self.rows_to_train_on(len(rows))) < len(rows):
             held_out = rows.after(count)
@@ -310,7 +312,7 @@ class _Course:
             )
         return SparseModel(model.whitening, found.q, found.likelihood, found.memory, share, found, choice)
 
-    def choice(self, rows: Rows, likelihood: Likelihood, q: Variational, share: float) -> HeldOutChoice | None:
+    def choice(self, rows: CachedRows, likelihood: Likelihood, q: Variational, share: float) -> HeldOutChoice | None:
         """What is chosen by held-out rows; None where nothing is, or where they are too few."""
         if not self.is_choosing(len(rows)):
             return None
@@ -324,9 +326,9 @@ class _Course:
             "checkpoint": self.checkpoint,
         }
         choice = None
-        if self.options.open_share == "held_out":
-            choice = choose_open_share(some, held_out, likelihood, q, trainer=train, **shared)
-            share = choice.open_share
+        if self.options.residual_share == "held_out":
+            choice = choose_residual_share(some, held_out, likelihood, q, trainer=train, **shared)
+            share = choice.residual_share
         if self.options.scale == "held_out":
-            choice = choose_scale(some, held_out, likelihood, q, open_share=share, trainer=train, **shared)
+            choice = choose_scale(some, held_out, likelihood, q, residual_share=share, trainer=train, **shared)
         return choice

@@ -1,9 +1,9 @@
-"""What the bound cannot choose, chosen by the log score of rows that were held out.
+"""Choices that the bound makes badly, made by the log score of held-out rows.
 
-The bound charges the variance that inducing inputs leave open at every row, in proportion to the scale. Where they
-leave much of it open, the scale with the largest bound is smaller than the one that predicts best. Two remedies: a
-model without that variance (of the span of the inducing inputs alone, whose own bound has a scale that predicts well),
-or a larger scale than the bound would have.
+The bound is lowered at every row by the residual variance (which the inducing inputs do not explain) times the scale.
+Where this is large, the scale with the largest bound is smaller than the one that predicts best. There are two
+remedies: a model without the residual variance, whose own bound has a scale that predicts well, or a larger scale than
+that of the largest bound.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from widetail.progress import Progress, reporter
-from widetail.sparse._rows import Rows, log_score, log_scores
+from widetail.sparse._rows import CachedRows, log_score, log_scores
 from widetail.sparse._train import SparseFit, train
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
@@ -32,15 +32,15 @@ class HeldOutChoice:
     """What was chosen, and what it was chosen from.
 
     Attributes:
-        open_share: how much of the variance that inducing inputs leave open is part of the model.
+        residual_share: how much of the residual variance is part of the model.
         scale: where to hold the law of the scale; None to let the bound say.
         score: mean log predictive density of the held-out rows.
         q: posterior on the rows that it was chosen with, a start for training.
         likelihood: with the parameters that go with it.
-        tried: open share, scale and score of every candidate.
+        tried: residual share, scale and score of every candidate.
     """
 
-    open_share: float
+    residual_share: float
     scale: float | None
     score: float
     q: Variational
@@ -53,9 +53,9 @@ class HeldOutChoice:
         return self.q if self.scale is None else self.q.with_law(self.q.law.held_at(self.scale))
 
 
-def choose_open_share(
-    rows: Rows,
-    held_out: Rows,
+def choose_residual_share(
+    rows: CachedRows,
+    held_out: CachedRows,
     likelihood: Likelihood,
     q: Variational,
     *,
@@ -63,10 +63,11 @@ def choose_open_share(
     checkpoint: str | Path | None = None,
     **options: Any,
 ) -> HeldOutChoice:
-    """With the variance that inducing inputs leave open, unless the model without it has a clearly better log score.
+    """Keep the residual variance, unless the model without it has a clearly better log score.
 
-    "Clearly" is by two standard errors of the difference, row by row, and by a thousandth of a nat. What is open is
-    what a model does not know, and rows like those of the training data cannot tell what that is worth elsewhere.
+    "Clearly" means by two standard errors of the row-by-row difference, and by a thousandth of a nat. The residual
+    variance is uncertainty that the model should have far from its inducing inputs, where held-out rows that resemble
+    the training rows say nothing.
 
     Args:
         rows: to train on, in random order, with all of the residual variance.
@@ -79,9 +80,14 @@ def choose_open_share(
     found: dict[float, tuple[SparseFit, np.ndarray]] = {}
     for share in (1.0, 0.0):
         fit = trainer(
-            rows.with_open_share(share), likelihood, q, tolerance=ROUGH, checkpoint=_part(checkpoint, share), **options
+            rows.with_residual_share(share),
+            likelihood,
+            q,
+            tolerance=ROUGH,
+            checkpoint=_part(checkpoint, share),
+            **options,
         )
-        others = held_out.with_open_share(share)
+        others = held_out.with_residual_share(share)
         found[share] = fit, log_scores(others, fit.q, fit.likelihood, options.get("seed", 0))
     gain = found[0.0][1] - found[1.0][1]
     weights = held_out.counts.astype(np.float64)
@@ -97,13 +103,13 @@ def choose_open_share(
 
 
 def choose_scale(
-    rows: Rows,
-    held_out: Rows,
+    rows: CachedRows,
+    held_out: CachedRows,
     likelihood: Likelihood,
     q: Variational,
     *,
     trainer: Callable[..., SparseFit] = train,
-    open_share: float = 1.0,
+    residual_share: float = 1.0,
     checkpoint: str | Path | None = None,
     progress: Progress = False,
     **options: Any,
@@ -115,17 +121,17 @@ def choose_scale(
     the means, the covariances and the width of the law are those with the largest bound.
 
     Args:
-        rows, held_out, likelihood, q, trainer, checkpoint: as in `choose_open_share`.
-        open_share: of the variance that inducing inputs leave open.
+        rows, held_out, likelihood, q, trainer, checkpoint: as in `choose_residual_share`.
+        residual_share: of the residual variance.
         progress: True for a bar on a terminal, or a function of (scales tried, most possible).
         options: of `trainer`.
     """
     report = reporter(progress, "scale")
     most = 2 * MOST_TRIED + 1
-    rows, held_out = rows.with_open_share(open_share), held_out.with_open_share(open_share)
+    rows, held_out = rows.with_residual_share(residual_share), held_out.with_residual_share(residual_share)
     seed = options.get("seed", 0)
     report(0, most)
-    fit = trainer(rows, likelihood, q, tolerance=ROUGH, checkpoint=_part(checkpoint, open_share), **options)
+    fit = trainer(rows, likelihood, q, tolerance=ROUGH, checkpoint=_part(checkpoint, residual_share), **options)
     by_bound = 1 / fit.q.law.mean_precision
     tried = {0: (log_score(held_out, fit.q, fit.likelihood, seed), fit.q, fit.likelihood)}
     for direction in (1, -1):
@@ -137,7 +143,7 @@ def choose_scale(
             if not near.law.log_limits[0] < math.log(scale) < near.law.log_limits[1]:
                 break
             held = near.with_law(near.law.held_at(scale))
-            path = _part(checkpoint, open_share, step)
+            path = _part(checkpoint, residual_share, step)
             found = trainer(rows, own, held, tolerance=ROUGH, from_few=False, checkpoint=path, **options)
             tried[step] = (log_score(held_out, found.q, found.likelihood, seed), found.q, found.likelihood)
             if tried[step][0] <= tried[step - direction][0]:
@@ -151,9 +157,10 @@ def choose_scale(
     best = int(np.argmax(scores))
     scale = by_bound * FACTOR ** _peak(steps, scores, best)
     listed = [
-        (open_share, by_bound * FACTOR ** float(step), float(score)) for step, score in zip(steps, scores, strict=True)
+        (residual_share, by_bound * FACTOR ** float(step), float(score))
+        for step, score in zip(steps, scores, strict=True)
     ]
-    return HeldOutChoice(open_share, scale, *tried[int(steps[best])], listed)
+    return HeldOutChoice(residual_share, scale, *tried[int(steps[best])], listed)
 
 
 def _peak(steps: np.ndarray, scores: np.ndarray, best: int) -> float:

@@ -24,7 +24,7 @@ import scipy.linalg
 
 from widetail.sparse._draws import nodes_of
 from widetail.sparse._parameters import logs_of, with_logs
-from widetail.sparse._rows import Rows, contrast_gram, totals, values, variances
+from widetail.sparse._rows import CachedRows, contrast_gram, totals, values, variances
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
@@ -58,7 +58,7 @@ class Memory:
     square: float = 0.0
     residual: float = 0.0
     summed: float = 0.0
-    rows: Rows | None = None
+    rows: CachedRows | None = None
     contrasts: np.ndarray | None = None
     parameter_slope: np.ndarray | None = None
     parameter_curvature: np.ndarray | None = None
@@ -124,7 +124,7 @@ class Memory:
         scales, weights = q.law.nodes()
         return float(weights @ self.values_at(scales, q, likelihood))
 
-    def after(self, rows: Rows, q: Variational, likelihood: Likelihood, *, keep: int, seed: int) -> "Memory":
+    def after(self, rows: CachedRows, q: Variational, likelihood: Likelihood, *, keep: int, seed: int) -> "Memory":
         """With rows that come after those that are kept.
 
         Args:
@@ -147,7 +147,7 @@ class Memory:
             if getattr(self, name) is not None:
                 found[name] = getattr(self, name)
         if self.rows is not None:
-            found |= {field.name: getattr(self.rows, field.name) for field in dataclasses.fields(Rows)}
+            found |= {field.name: getattr(self.rows, field.name) for field in dataclasses.fields(CachedRows)}
         return {f"memory_{name}": values for name, values in found.items()}
 
     @classmethod
@@ -163,7 +163,7 @@ class Memory:
         of_classes = (outputs, inducing, inducing)
         is_right &= contrasts is None or contrasts.shape in (of_classes, (outputs, *of_classes))
         if "memory_features" in arrays:
-            rows = Rows(*(arrays[f"memory_{field.name}"] for field in dataclasses.fields(Rows)))
+            rows = CachedRows(*(arrays[f"memory_{field.name}"] for field in dataclasses.fields(CachedRows)))
             is_right &= rows.features.shape == (len(rows), inducing)
             is_right &= rows.residual.shape == rows.counts.shape == (len(rows),)
         if not is_right:
@@ -197,7 +197,7 @@ class Memory:
         noise = likelihood.noise_at(scales)
         return np.ones(len(scales)) if noise is None else noise
 
-    def with_sums(self, rows: Rows) -> "Memory":
+    def with_sums(self, rows: CachedRows) -> "Memory":
         """With rows that have Gaussian noise, of which sums are all that is needed."""
         gram, cross, square = np.zeros(self.gram.shape[1:]), np.zeros(self.cross.shape), 0.0
         for _, (features, y, counts) in rows.chunks():
@@ -215,7 +215,7 @@ class Memory:
             self.summed + rows.observations,
         )
 
-    def _condensed(self, rows: Rows, q: Variational, likelihood: Likelihood, seed: int) -> "Memory":
+    def _condensed(self, rows: CachedRows, q: Variational, likelihood: Likelihood, seed: int) -> "Memory":
         """Gaussian factors in place of rows: at q they have the same derivatives in means and covariances."""
         nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype)
         variance, scale = variances(rows, q), self.scale_per_noise(q.law, likelihood)

@@ -14,7 +14,7 @@ from widetail.sparse._held_out import HeldOutChoice
 from widetail.sparse._latent import Latent
 from widetail.sparse._memory import Memory
 from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
-from widetail.sparse._rows import Rows, variances
+from widetail.sparse._rows import CachedRows, variances
 from widetail.sparse._scale import ScaleLaw, law_for
 from widetail.sparse._train import SparseFit
 from widetail.sparse._variational import Variational
@@ -28,7 +28,7 @@ PARTS = {
     "precision": np.ndarray,
     "law": ScaleLaw | dict,
     "likelihood": Likelihood,
-    "open_share": float,
+    "residual_share": float,
     "memory": dict,
 }
 
@@ -43,8 +43,8 @@ class SparseModel:
         q: variational posterior.
         likelihood: with its learned parameters.
         memory: what is remembered of the rows.
-        open_share: how much of the variance that inducing inputs leave open belongs to the model: 1 for all of it, 0
-            for the model of their span alone.
+        residual_share: how much of the residual variance, which the inducing inputs do not explain, is part of the
+            model: from 0 to 1.
         fit: how training went; None in a model that was read from a file.
         choice: what held-out rows said; None where they were not asked.
     """
@@ -53,7 +53,7 @@ class SparseModel:
     q: Variational
     likelihood: Likelihood
     memory: Memory
-    open_share: float = 1.0
+    residual_share: float = 1.0
     fit: SparseFit | None = None
     choice: HeldOutChoice | None = None
 
@@ -76,21 +76,21 @@ class SparseModel:
             is_vector: whether targets have no axis of outputs.
         """
         features, residual = self.whitening.features(x)
-        rows = Rows.of(features, residual * self.open_share, np.zeros(len(features)))
+        rows = CachedRows.of(features, residual * self.residual_share, np.zeros(len(features)))
         features = features.astype(np.float64)
 
         def covariance() -> np.ndarray:
             projected = np.einsum("nm,ckm->cnk", features, self.q.root)
             explained = projected @ np.swapaxes(projected, 1, 2)
-            if not self.open_share:
+            if not self.residual_share:
                 return explained
             matrix = np.asarray(self.whitening.kernel.kernel(np.asarray(x, np.float64), get="nngp").nngp)
-            return explained + self.open_share * (matrix - features @ features.T)
+            return explained + self.residual_share * (matrix - features @ features.T)
 
         scales, weights = self.q.law.nodes()
         return Latent(
             mean=features @ self.q.mean.T,
-            # without what is open, nothing may be left where the kernel has forgotten all inducing inputs
+            # without the residual, none may remain far from all inducing inputs
             variance=np.maximum(variances(rows, self.q).astype(np.float64), SMALLEST_VARIANCE),
             covariance=LazyMatrix(covariance),
             scales=scales,
@@ -125,7 +125,7 @@ class SparseModel:
             "precision": self.q.precision,
             "law": self.q.law,
             "likelihood": self.likelihood,
-            "open_share": float(self.open_share),
+            "residual_share": float(self.residual_share),
             "memory": self.memory.arrays(),
         }
 
@@ -138,6 +138,8 @@ class SparseModel:
                 and what is remembered may be two numbers.
             prior: of the scale, for such a law.
         """
+        if "open_share" in fields:  # its name in older files
+            fields = {**fields, "residual_share": fields["open_share"]}
         for name, kind in PARTS.items():
             if not fits(fields[name], kind):
                 raise ValueError(f"{name} is {fields[name]!r}")
@@ -146,8 +148,8 @@ class SparseModel:
         outputs, count = len(mean), len(whitening.inducing)
         if mean.shape != (outputs, count) or precision.shape != (outputs, count, count):
             raise ValueError(f"mean {mean.shape} and precision {precision.shape} do not fit {count} inducing inputs")
-        if not 0 <= fields["open_share"] <= 1:
-            raise ValueError(f"open_share is {fields['open_share']}")
+        if not 0 <= fields["residual_share"] <= 1:
+            raise ValueError(f"residual_share is {fields['residual_share']}")
         if isinstance(law, dict):
             if prior is None:
                 raise ValueError("the law of the scale needs its prior")
@@ -161,7 +163,7 @@ class SparseModel:
         slope = memory.parameter_slope
         if memory.cross.shape != mean.shape or (slope is not None and len(slope) != len(likelihood.learnable)):
             raise ValueError("its arrays do not fit together")
-        return cls(whitening, q, likelihood, memory, fields["open_share"])
+        return cls(whitening, q, likelihood, memory, fields["residual_share"])
 
 
 def load(path: str | Path) -> SparseModel:

@@ -13,7 +13,7 @@ from numpy.polynomial import Chebyshev
 from widetail.sparse._draws import Nodes, nodes_of
 from widetail.sparse._memory import Memory, times
 from widetail.sparse._rows import (
-    Rows,
+    CachedRows,
     Totals,
     totals,
     value_and_slope,
@@ -40,7 +40,7 @@ class Ascent:
         seed: of the draws of f.
     """
 
-    rows: Rows
+    rows: CachedRows
     memory: Memory
     seed: int = 0
 

@@ -15,7 +15,7 @@ PRECISIONS = ("auto", "float32", "float64")
 AXES_OF_SEQUENCES = 3  # rows, times, features
 
 
-@savable("sparse.TrainingOptions")
+@savable("sparse.TrainingOptions", renamed={"open_share": "residual_share"})
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions:
     """Everything about training that is not the model itself.
@@ -25,7 +25,8 @@ class TrainingOptions:
             "auto": "kmeans" for images with an axis of channels, "greedy" for anything else.
         scale: what q(scale) follows: "bound", the evidence lower bound; "held_out", the log score of held-out rows for
             its centre and the bound for its width; "given", the value of a `PointMass` (other priors follow the bound).
-        open_share: how much of the variance that inducing inputs leave open is part of the model, from 0 to 1;
+        residual_share: how much of the residual variance $k_{xx} - a_x^\\top a_x$, which the inducing inputs do not
+            explain, is part of the model, from 0 to 1;
             "held_out" keeps it unless the log score of held-out rows is clearly better without; "auto" is "held_out"
             for classes and 1 for anything else.
         precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
@@ -33,9 +34,9 @@ class TrainingOptions:
             `tolerance` nats per row.
         learn_likelihood: whether the likelihood's own parameters are learned.
         early_stopping: whether to keep the iterate with the best log score of held-out rows. Rows that are held out for
-            `scale` and `open_share` only are trained on in the end.
+            `scale` and `residual_share` only are trained on in the end.
         validation_fraction: share of rows that are held out, wherever any are; with fewer than 100 of them the scale
-            follows the bound, and all of the open variance is kept.
+            follows the bound, and all of the residual variance is kept.
         patience: iterations or epochs without a better score after which early stopping ends training.
         optimiser: of the first fit: "natural", natural gradients of all rows on cached features; "stochastic", the same
             of minibatches after a start on a part of the rows, for features in a file; "adam", Adam for everything,
@@ -49,7 +50,7 @@ class TrainingOptions:
 
     selection: Any = "auto"
     scale: Any = "bound"
-    open_share: Any = "auto"
+    residual_share: Any = "auto"
     precision: Any = "auto"
     max_iterations: int = 40
     tolerance: float = 1e-5
@@ -79,21 +80,23 @@ class TrainingOptions:
             raise ValueError(f"optimiser must be 'natural', 'stochastic' or 'adam'; got {self.optimiser!r}.")
         if self.optimiser == "adam" and self.scale == "held_out":
             raise ValueError("scale must be 'bound' or 'given' with optimiser 'adam'; got 'held_out'.")
-        is_share = isinstance(self.open_share, numbers.Real) and 0 <= float(self.open_share) <= 1
-        if self.open_share not in ("auto", "held_out") and not is_share:
-            raise ValueError(f"open_share must be 'auto', 'held_out' or a number from 0 to 1; got {self.open_share!r}.")
+        is_share = isinstance(self.residual_share, numbers.Real) and 0 <= float(self.residual_share) <= 1
+        if self.residual_share not in ("auto", "held_out") and not is_share:
+            raise ValueError(
+                f"residual_share must be 'auto', 'held_out' or a number from 0 to 1; got {self.residual_share!r}."
+            )
 
     def without_auto(self, likelihood: Likelihood, axes: int) -> "TrainingOptions":
         """With what "auto" stands for, for a likelihood and inputs of so many axes."""
         found = self
         if self.selection == "auto":
             found = dataclasses.replace(found, selection="kmeans" if axes > AXES_OF_SEQUENCES else "greedy")
-        if self.open_share == "auto":
+        if self.residual_share == "auto":
             is_for_classes = isinstance(likelihood, (Bernoulli, Categorical))
-            found = dataclasses.replace(found, open_share="held_out" if is_for_classes else 1.0)
+            found = dataclasses.replace(found, residual_share="held_out" if is_for_classes else 1.0)
         return found
 
     @property
     def first_share(self) -> float:
-        """Of the open variance, before held-out rows have their say."""
-        return 1.0 if isinstance(self.open_share, str) else float(self.open_share)
+        """Share of the residual variance until held-out rows have been asked."""
+        return 1.0 if isinstance(self.residual_share, str) else float(self.residual_share)

@@ -19,7 +19,7 @@ ROWS_AT_ONCE = 1024
 def directions(features: np.ndarray, residual: np.ndarray) -> np.ndarray:
     """Unit vectors whose products are the largest correlations that f can have at two inputs, float32.
 
-    What inducing inputs leave open at both may be the same: it is one more coordinate.
+    The residual at both may be the same part of f: it is one more coordinate.
     """
     whole = np.column_stack([features, np.sqrt(residual)]).astype(np.float64)
     lengths = np.linalg.norm(whole, axis=1, keepdims=True)

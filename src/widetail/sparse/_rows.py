@@ -26,7 +26,7 @@ MOST_COUPLED = 2048
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rows:
+class CachedRows:
     """Cached rows.
 
     Attributes:
@@ -42,7 +42,9 @@ class Rows:
     counts: np.ndarray
 
     @classmethod
-    def of(cls, features: np.ndarray, residual: np.ndarray, y: np.ndarray, counts: np.ndarray | None = None) -> "Rows":
+    def of(
+        cls, features: np.ndarray, residual: np.ndarray, y: np.ndarray, counts: np.ndarray | None = None
+    ) -> "CachedRows":
         """Rows with one observation each unless `counts` says otherwise."""
         dtype = features.dtype
         kept = y.astype(np.int32) if np.issubdtype(y.dtype, np.integer) else y.astype(dtype)
@@ -52,24 +54,24 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def first(self, count: int) -> "Rows":
+    def first(self, count: int) -> "CachedRows":
         """The first rows."""
-        return Rows(self.features[:count], self.residual[:count], self.y[:count], self.counts[:count])
+        return CachedRows(self.features[:count], self.residual[:count], self.y[:count], self.counts[:count])
 
-    def after(self, count: int) -> "Rows":
+    def after(self, count: int) -> "CachedRows":
         """All but the first rows."""
-        return Rows(self.features[count:], self.residual[count:], self.y[count:], self.counts[count:])
+        return CachedRows(self.features[count:], self.residual[count:], self.y[count:], self.counts[count:])
 
-    def followed_by(self, other: "Rows") -> "Rows":
+    def followed_by(self, other: "CachedRows") -> "CachedRows":
         """These rows and then others."""
         names = [field.name for field in dataclasses.fields(self)]
-        return Rows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+        return CachedRows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
-    def copied(self) -> "Rows":
+    def copied(self) -> "CachedRows":
         """In memory, and without holding on to the rows that these were taken from."""
-        return Rows(*(np.array(getattr(self, field.name)) for field in dataclasses.fields(self)))
+        return CachedRows(*(np.array(getattr(self, field.name)) for field in dataclasses.fields(self)))
 
-    def with_open_share(self, share: float) -> "Rows":
+    def with_residual_share(self, share: float) -> "CachedRows":
         """With a part of the residual variance, or none of it."""
         return dataclasses.replace(self, residual=self.residual * self.residual.dtype.type(share))
 
@@ -114,7 +116,7 @@ class Totals(NamedTuple):
     residual: float
 
 
-def variances(rows: Rows, q: Variational) -> np.ndarray:
+def variances(rows: CachedRows, q: Variational) -> np.ndarray:
     r"""Variance of f given a unit scale, $a_x^\top S_c a_x$ + residual, shape (n, outputs)."""
     root = np.asarray(q.root, rows.features.dtype)
     found = np.empty((len(rows), len(q.mean)), rows.features.dtype)
@@ -125,7 +127,7 @@ def variances(rows: Rows, q: Variational) -> np.ndarray:
     return found + rows.residual[:, None]
 
 
-def totals(rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> Totals:
+def totals(rows: CachedRows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> Totals:
     """Everything that a natural gradient needs."""
     value, open_part, slope, curvature = 0.0, 0.0, np.zeros(q.mean.shape), np.zeros(q.precision.shape)
     parameters, mean = as_numbers_of(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
@@ -140,7 +142,7 @@ def totals(rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelih
 
 
 def contrast_gram(
-    rows: Rows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes
+    rows: CachedRows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes
 ) -> np.ndarray | None:
     r"""Curvature between outputs by the likelihood's `contrast_weights`; None where it has none.
 
@@ -160,7 +162,7 @@ def contrast_gram(
 
 
 def value_and_slope(
-    rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes
+    rows: CachedRows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes
 ) -> tuple[float, np.ndarray]:
     """Expected log likelihood and its derivative in the means, at a cost linear in the number of features."""
     value, slope = 0.0, np.zeros(mean.shape)
@@ -173,7 +175,7 @@ def value_and_slope(
     return value, slope
 
 
-def values(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> float:
+def values(rows: CachedRows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> float:
     """Expected log likelihood of all rows."""
     value = 0.0
     parameters, mean = as_numbers_of(rows, likelihood), np.asarray(mean, rows.features.dtype)
@@ -184,7 +186,7 @@ def values(rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likel
 
 
 def log_scores(
-    rows: Rows, q: Variational, likelihood: Likelihood, seed: int = 0, draws: int = SCORE_DRAWS
+    rows: CachedRows, q: Variational, likelihood: Likelihood, seed: int = 0, draws: int = SCORE_DRAWS
 ) -> np.ndarray:
     """Log predictive density of every row, integrated over f and over the scale, shape (n,); higher is better."""
     nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype, draws)
@@ -196,13 +198,18 @@ def log_scores(
     return found
 
 
-def log_score(rows: Rows, q: Variational, likelihood: Likelihood, seed: int = 0) -> float:
+def log_score(rows: CachedRows, q: Variational, likelihood: Likelihood, seed: int = 0) -> float:
     """The mean of `log_scores`."""
     return float(np.average(log_scores(rows, q, likelihood, seed), weights=rows.counts))
 
 
 def values_at(
-    rows: Rows, mean: np.ndarray, variance: np.ndarray, likelihood: Likelihood, scales: np.ndarray, table: np.ndarray
+    rows: CachedRows,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    likelihood: Likelihood,
+    scales: np.ndarray,
+    table: np.ndarray,
 ) -> np.ndarray:
     """Expected log likelihood of all rows at each of some scales, shape (scales,)."""
     dtype = rows.features.dtype
@@ -214,7 +221,7 @@ def values_at(
     return found
 
 
-def as_numbers_of(rows: Rows, likelihood: Likelihood) -> Likelihood:
+def as_numbers_of(rows: CachedRows, likelihood: Likelihood) -> Likelihood:
     """A likelihood with parameters in the precision of the features."""
     return jax.tree.map(lambda leaf: np.asarray(leaf, rows.features.dtype), likelihood)
 

@@ -13,12 +13,12 @@ from widetail.files import fingerprint
 from widetail.progress import Progress
 from widetail.sparse._draws import nodes_of
 from widetail.sparse._epochs import Epochs
-from widetail.sparse._leap import leap, length_of_leap
+from widetail.sparse._extrapolate import extrapolate, extrapolation
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._memory import KEPT_ROWS, Memory
 from widetail.sparse._minibatch import REFRESH_EVERY, Moments, minibatch_step, moments_of, refresh, variational_of
 from widetail.sparse._natural import SCALE_ROWS, Ascent
-from widetail.sparse._rows import Rows, as_numbers_of, variances
+from widetail.sparse._rows import CachedRows, as_numbers_of, variances
 from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._train import SparseFit, Validate, likelihood_facts, restored_likelihood
 from widetail.sparse._variational import Variational
@@ -27,7 +27,7 @@ from widetail.sparse.likelihoods import Likelihood
 # How steps shorten: with 1 every row would count alike, below it late rows count more, which saw a better posterior.
 POWER = 0.8
 NO_SCALES = np.full(3, np.nan)
-SLOWEST = 0.8  # ratio of two steps of the scale, which are noisy here, that leaps believe in
+SLOWEST = 0.8  # as in `_extrapolate`, with steps that are noisy here
 
 
 class _State(NamedTuple):
@@ -36,11 +36,11 @@ class _State(NamedTuple):
     moments: Moments
     law: dict[str, Any]
     likelihood: dict[str, Any]
-    log_scales: np.ndarray  # after the last three epochs, since the last leap; NaN before
+    log_scales: np.ndarray  # after the last three epochs, since the last extrapolation; NaN before
 
 
 def train_minibatches(
-    rows: Rows,
+    rows: CachedRows,
     likelihood: Likelihood,
     q: Variational,
     seen: int,
@@ -127,11 +127,11 @@ def train_minibatches(
 
     def start_of_epoch(state: _State) -> _State:
         """The scale where it is going; here, so that training does not end with it."""
-        length = length_of_leap([value for value in state.log_scales.tolist() if not math.isnan(value)], SLOWEST)
+        length = extrapolation([value for value in state.log_scales.tolist() if not math.isnan(value)], SLOWEST)
         if not length:
             return state
         now = variational_of(state.moments, law_of(state))
-        moved, own = leap(now, likelihood_of(state), length, learn_likelihood=learn_likelihood)
+        moved, own = extrapolate(now, likelihood_of(state), length, learn_likelihood=learn_likelihood)
         return _State(moments_of(moved, dtype), *_as_arrays(moved.law, own), NO_SCALES)
 
     def score(state: _State) -> float:
@@ -161,13 +161,13 @@ def train_minibatches(
     )
 
 
-def _counting_for_all(some: Rows, rows: Rows) -> Rows:
+def _counting_for_all(some: CachedRows, rows: CachedRows) -> CachedRows:
     """Some rows that count as much as all of them."""
     factor = rows.observations / some.observations
     return dataclasses.replace(some, counts=some.counts * some.counts.dtype.type(factor))
 
 
-def _with_all(q: Variational, rows: Rows, seen: int) -> Variational:
+def _with_all(q: Variational, rows: CachedRows, seen: int) -> Variational:
     """The covariances that q would have if all rows were like those that it has seen."""
     eye, times = np.eye(q.mean.shape[1]), rows.observations / rows.first(seen).observations
     try:

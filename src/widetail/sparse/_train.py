@@ -12,11 +12,11 @@ from widetail.files import fingerprint
 from widetail.files.checkpoints import read_checkpoint, write_checkpoint
 from widetail.progress import Progress, annotate, reporter
 from widetail.sparse._epochs import note_of
-from widetail.sparse._leap import leap, length_of_leap
+from widetail.sparse._extrapolate import extrapolate, extrapolation
 from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._memory import KEPT_ROWS, Memory
 from widetail.sparse._natural import Ascent
-from widetail.sparse._rows import Rows, variances
+from widetail.sparse._rows import CachedRows, variances
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
@@ -29,7 +29,7 @@ SHORTEST_STEP = 0.05
 # before each of them: then it ends when it gains this share of the tolerance, down to what optimisers can tell.
 SHARE_OF_SUMS = 1e-4
 LEAST_GAIN = 1e-11
-ITERATIONS_AFTER_LEAP = 3
+ITERATIONS_AFTER_EXTRAPOLATION = 3
 
 Validate = Callable[[Variational, Likelihood], float]
 
@@ -93,7 +93,7 @@ class SparseFit:
 
 
 def train(
-    rows: Rows,
+    rows: CachedRows,
     likelihood: Likelihood,
     q: Variational,
     *,
@@ -112,7 +112,7 @@ def train(
     """Maximise the evidence lower bound.
 
     Every iteration takes the best means for the current covariances, then the best law of the scale, then a
-    natural-gradient step of the covariances; the scale leaps ahead where three iterations tell where it is going. The
+    natural-gradient step of the covariances; the scale is extrapolated to its limit where three iterations show it. The
     first iterations see few rows, the last ones all of them. With Gaussian noise one pass over the rows is enough:
     iterations see their sums.
 
@@ -182,7 +182,7 @@ class _State:
     stage: int = 0
     within: int = 0  # iterations of this stage
     rate: float = 1.0  # of the next step of the covariances
-    log_scales: list[float] = dataclasses.field(default_factory=list)  # of this stage, since the last leap
+    log_scales: list[float] = dataclasses.field(default_factory=list)  # of this stage, since the last extrapolation
     bounds: list[float] = dataclasses.field(default_factory=list)
     stage_rows: list[int] = dataclasses.field(default_factory=list)
     scores: list[float] = dataclasses.field(default_factory=list)
@@ -224,7 +224,7 @@ class _State:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Run:
-    rows: Rows
+    rows: CachedRows
     memory: Memory
     seed: int
     learn_likelihood: bool
@@ -256,13 +256,13 @@ class _Run:
         )
         bound = ascent.bound(q, likelihood, variance) / ascent.observations
         previous = state.bounds[-1] if state.within else -np.inf
-        has_leapt = bool(state.within and not state.log_scales)  # a leap forgets the scales before it
+        was_extrapolated = bool(state.within and not state.log_scales)  # which forgets earlier scales
         # covariances that depend on themselves may overshoot: shorter steps then
-        rate = state.rate if bound >= previous or has_leapt else max(0.5 * state.rate, SHORTEST_STEP)
+        rate = state.rate if bound >= previous or was_extrapolated else max(0.5 * state.rate, SHORTEST_STEP)
         log_scales = [*state.log_scales, -float(np.log(q.law.mean_precision))]
         tolerance = self.tolerance * (1.0 if is_last_stage else ROUGH)
         gain = abs(bound - previous)
-        has_settled = gain < tolerance and not has_leapt
+        has_settled = gain < tolerance and not was_extrapolated
         is_exact = len(self.rows) > 0 or gain < max(SHARE_OF_SUMS * tolerance, LEAST_GAIN)
         is_over = (has_settled and is_exact) or state.within + 1 >= self.max_iterations
         scores, best = state.scores, (state.best_q, state.best_likelihood)
@@ -277,10 +277,10 @@ class _Run:
         if not (is_over and is_last_stage):
             found = ascent.totals(q, likelihood, variance)
             q = ascent.covariance_step(q, likelihood, found.curvature, rate)
-            has_time = state.within + ITERATIONS_AFTER_LEAP < self.max_iterations
-            if has_time and (length := length_of_leap(log_scales)):
+            has_time = state.within + ITERATIONS_AFTER_EXTRAPOLATION < self.max_iterations
+            if has_time and (length := extrapolation(log_scales)):
                 stepped = q
-                q, likelihood = leap(q, likelihood, length, learn_likelihood=self.learn_likelihood)
+                q, likelihood = extrapolate(q, likelihood, length, learn_likelihood=self.learn_likelihood)
                 log_scales = log_scales if q is stepped else []
         return _State(
             q=q,
@@ -308,7 +308,7 @@ def restored_likelihood(likelihood: Likelihood, facts: dict[str, Any]) -> Likeli
     return dataclasses.replace(likelihood, **{name: float(facts[name]) for name in likelihood.learnable})
 
 
-def _identity(rows: Rows, likelihood: Likelihood, q: Variational, memory: Memory, run: _Run) -> str:
+def _identity(rows: CachedRows, likelihood: Likelihood, q: Variational, memory: Memory, run: _Run) -> str:
     return fingerprint(
         rows, likelihood, q, memory, run.seed, run.learn_likelihood, run.tolerance, run.max_iterations, run.patience,
         run.from_few, run.validate is None,

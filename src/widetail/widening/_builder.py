@@ -20,7 +20,7 @@ class Builder:
         self._kept: dict[int, tuple[Any, Any]] = {}  # keeps the expression alive, for its id
         self._constants: dict[float, Base] = {}
         self._written: dict[tuple[Any, ...], int] = {}
-        self.made: dict[int, st.Place] = {}  # where expressions that something keeps alive were made
+        self.made: dict[int, st.SourceLine] = {}  # where expressions that something keeps alive were made
 
     def add(self, statement: st.Statement, name: str | None = None) -> int:
         """Write a statement down, or find the same one."""

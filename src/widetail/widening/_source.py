@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from widetail.programs import ProgramError
-from widetail.programs.statements import NOWHERE, Place
+from widetail.programs.statements import NOWHERE, SourceLine
 
 _OWN = str(Path(__file__).parents[1])
 _STANDARD = sysconfig.get_paths()["stdlib"]
@@ -18,7 +18,7 @@ class WidenError(ProgramError):
     """A model whose limit is not understood, or that has none; the message names the line and the reason."""
 
 
-def place_of(equation: Any) -> Place:
+def place_of(equation: Any) -> SourceLine:
     """The innermost line outside of libraries; `NOWHERE` where JAX kept none."""
     traceback = getattr(equation.source_info, "traceback", None)
     frames = getattr(traceback, "frames", ())
@@ -27,7 +27,7 @@ def place_of(equation: Any) -> Place:
             file = frame.file_name.replace("\\", "/")
             is_library = "/site-packages/" in file and any(name in file for name in between)
             if not (is_library or file.startswith((_OWN, "<")) or _is_standard(file)):
-                return Place(frame.file_name, frame.line_num)
+                return SourceLine(frame.file_name, frame.line_num)
     return NOWHERE
 
 

@@ -8,7 +8,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.programs.statements import NOWHERE, Place
+from widetail.programs.statements import NOWHERE, SourceLine
 from widetail.widening._primitives import CALLS, REFUSED
 from widetail.widening._prologue import Narrow, Prologue
 from widetail.widening._source import WidenError, place_of
@@ -25,7 +25,7 @@ class Walk(abc.ABC):
 
     def __init__(self, input_shape: tuple[int, ...]):
         self.prologue = Prologue(input_shape)
-        self.place: Place = NOWHERE
+        self.place: SourceLine = NOWHERE
 
     def refuse(self, reason: str) -> WidenError:
         """A refusal that names the line at hand."""

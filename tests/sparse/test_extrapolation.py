@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from widetail import sparse
 from widetail.sparse import Ascent, Memory, train, variances
 from widetail.sparse._draws import nodes_of
-from widetail.sparse._leap import LONGEST_LEAP, leap, length_of_leap
+from widetail.sparse._extrapolate import LONGEST, extrapolate, extrapolation
 from widetail.sparse._rows import values
 
 from .problems import PRIORS, cached, inputs, scattered, sine, start
@@ -16,44 +16,44 @@ from .problems import PRIORS, cached, inputs, scattered, sine, start
 def test_a_geometric_sequence_is_summed():
     for ratio in (0.5, 0.9):
         sequence = [3.0 - 0.1 * ratio**k for k in range(3)]
-        assert_allclose(sequence[-1] + length_of_leap(sequence), 3.0)
-    assert length_of_leap([0.0, 1.0]) == 0.0
-    assert length_of_leap([0.0, 1.0, 3.0]) == 0.0  # it runs away
-    assert length_of_leap([0.0, 1.0, 0.5]) == 0.0  # it swings
-    assert length_of_leap([0.0, 1.0, 1.99]) == LONGEST_LEAP
+        assert_allclose(sequence[-1] + extrapolation(sequence), 3.0)
+    assert extrapolation([0.0, 1.0]) == 0.0
+    assert extrapolation([0.0, 1.0, 3.0]) == 0.0  # it runs away
+    assert extrapolation([0.0, 1.0, 0.5]) == 0.0  # it swings
+    assert extrapolation([0.0, 1.0, 1.99]) == LONGEST
 
 
 @pytest.mark.parametrize("name", PRIORS)
-def test_a_leap_leaves_what_is_known_of_y(name):
+def test_extrapolation_leaves_what_is_known_of_y(name):
     """The covariances follow by as much as the rows determine them, and noise inside of the scale stays what it is."""
     x = inputs(200)
     rows, likelihood = cached(x, sine(x), x[:6]), sparse.Gaussian(0.01)
     q = scattered(start(PRIORS[name], 1, 6, learn=True))
     q = q.with_precision(np.eye(6)[None] + rows.features.T @ rows.features / 0.01)
-    moved, own = leap(q, likelihood, 0.5, learn_likelihood=True)
+    moved, own = extrapolate(q, likelihood, 0.5, learn_likelihood=True)
     factor = q.law.mean_precision / moved.law.mean_precision
     assert_allclose(factor, np.exp(0.5), rtol=0.01)
     assert_allclose(own.noise * factor, 0.01)
     before, after = (variances(rows, one) - rows.residual[:, None] for one in (q, moved))
     assert_allclose(after * factor, before, rtol=0.05)
     # noise that may not change: the covariances do not depend on the scale
-    alone, same = leap(q, likelihood, 0.5, learn_likelihood=False)
+    alone, same = extrapolate(q, likelihood, 0.5, learn_likelihood=False)
     assert same is likelihood
     assert alone.precision is q.precision
-    kept, same = leap(q.with_law(q.law.held_at(1.0)), likelihood, 0.5, learn_likelihood=True)
+    kept, same = extrapolate(q.with_law(q.law.held_at(1.0)), likelihood, 0.5, learn_likelihood=True)
     assert same is likelihood
     assert kept.precision is q.precision
 
 
-def test_leaps_that_cannot_be():
+def test_a_scale_that_cannot_move():
     q, likelihood = scattered(start(PRIORS["log-normal"], 1, 4)), sparse.StudentT()
     low = q.with_precision(0.5 * np.eye(4)[None])
-    assert leap(low, likelihood, 1.5, learn_likelihood=True)[0] is low  # not positive definite
+    assert extrapolate(low, likelihood, 1.5, learn_likelihood=True)[0] is low  # not positive definite
     grid = q.law.log_scales
     at_edge = q.with_law(q.law.with_weights(np.where(grid > grid[-3], 1.0, 0.0)))
-    assert leap(at_edge, likelihood, 1.5, learn_likelihood=True)[0] is at_edge
+    assert extrapolate(at_edge, likelihood, 1.5, learn_likelihood=True)[0] is at_edge
     near_edge = q.with_law(q.law.with_weights(np.where(grid == grid[-5], 1.0, 0.0)))
-    moved, _ = leap(near_edge, likelihood, 1.5, learn_likelihood=True)
+    moved, _ = extrapolate(near_edge, likelihood, 1.5, learn_likelihood=True)
     factor = np.exp(grid[-1] - grid[-5])
     assert_allclose(moved.precision - np.eye(4), factor * (q.precision - np.eye(4)), rtol=1e-6)
 
@@ -61,14 +61,14 @@ def test_leaps_that_cannot_be():
 @pytest.mark.parametrize(
     "name", [name if name == "inverse gamma" else pytest.param(name, marks=pytest.mark.slow) for name in PRIORS]
 )
-def test_training_with_leaps_ends_where_it_ends_without(name, monkeypatch):
+def test_training_ends_where_it_ends_without_extrapolation(name, monkeypatch):
     x = inputs(400)
     y = np.clip(np.round(sine(x)[:, 0] + 1.0), 0, 2).astype(np.int64)
     rows, likelihood = cached(x, y, np.linspace(-2, 2, 10)[:, None]), sparse.Categorical(3)
     options = {"tolerance": 1e-6, "max_iterations": 200, "from_few": False}
     q = start(PRIORS[name], 3, 10, learn=True)
     quick = train(rows, likelihood, q, **options)
-    monkeypatch.setattr(sparse._train, "length_of_leap", lambda _: 0.0)
+    monkeypatch.setattr(sparse._train, "extrapolation", lambda _: 0.0)
     slow = train(rows, likelihood, q, **options)
     assert quick.converged
     assert slow.converged
