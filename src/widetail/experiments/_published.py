@@ -16,6 +16,8 @@ import optax
 import scipy.linalg
 import scipy.special
 
+from widetail.sparse import CachedRows
+
 DRAWS = 8
 LARGEST_BATCH, FEWEST_STEPS = 512, 20  # steps of an epoch
 EPOCHS = 25
