@@ -140,6 +140,67 @@ def test_streams(table):
         wt.SparseMixtureClassifier(**QUICK).partial_fit(x, y)
 
 
+SHORT = {"learn": True, "net": nn.mlp(1, "erf"), "inducing": 10}
+
+
+def answers(model, x):
+    """Everything that a stream could have got wrong: units, kernel, inducing inputs, posterior, likelihood."""
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(x)
+    return np.column_stack([model.predict(x), *model.predict_interval(x, 0.9)])
+
+
+def check_stream(make, x, y, calls, path, **first):
+    whole, stream = make().fit(x, y), make()
+    for count, part in enumerate(np.array_split(np.arange(len(x)), calls)):
+        stream.partial_fit(x[part], y[part], **({} if count else first))
+        stream.save(path)
+        stream = wt.load(path)
+    assert np.array_equal(answers(stream, x), answers(whole, x))
+    return stream
+
+
+def test_a_short_stream_ends_at_its_table_whatever_its_first_rows_were(tmp_path):
+    """The first ten rows have other means and spreads than all of them."""
+    x = np.concatenate([np.linspace(0.0, 0.1, 10), np.linspace(-2.0, 2.0, 30)])[:, None]
+    y = np.sin(2 * x[:, 0]) + np.where(np.arange(40) % 2, 0.1, -0.1)
+    options = SHORT | {"learn": False, "options": sparse.TrainingOptions(max_iterations=12)}
+    stream = check_stream(lambda: wt.SparseMixtureRegressor(**options), x, y, 4, tmp_path / "m")
+    assert_allclose(stream.x_scaling_.shift, x.mean(axis=0))
+    kernel = stream.kernel_
+    stream.partial_fit(x[:3], y[:3])
+    assert stream.kernel_ is kernel, "three rows more are no reason to learn the kernel anew"
+    assert len(stream.first_rows_.x) == 43
+    stream.learn_rows = 50
+    stream.partial_fit(x[:7], y[:7])
+    assert stream.first_rows_ is None, "enough to learn from"
+    assert stream.model_.memory.observations == 50
+    assert stream.fit(x, y).first_rows_ is None, "files of tables hold none of their rows"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["gaussian", "student_t", "poisson", "bernoulli", "categorical"])
+@pytest.mark.parametrize(
+    "prior", [wt.InverseGamma(2.0, 2.0), wt.PointMass(1.0), wt.LogNormal(0.0, 1.0)], ids=lambda one: type(one).__name__
+)
+def test_ten_calls_end_where_one_table_ends(likelihood, prior, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (300, 1))
+    f = np.sin(2 * x[:, 0])
+    if likelihood in ("bernoulli", "categorical"):
+        count = 2 if likelihood == "bernoulli" else 3
+        y = np.array(list("abc"))[
+            np.clip(np.round(f + 0.4 * rng.normal(size=300)) + count - 2, 0, count - 1).astype(int)
+        ]
+        make = lambda: wt.SparseMixtureClassifier(**SHORT, prior=prior)  # noqa: E731
+        check_stream(make, x, y, 10, tmp_path / "m", classes=list("abc")[:count])
+        return
+    noise = {"gaussian": rng.normal(size=300), "student_t": rng.standard_t(4.0, size=300)}
+    y = rng.poisson(np.exp(1 + f)).astype(float) if likelihood == "poisson" else f + 0.3 * noise[likelihood]
+    make = lambda: wt.SparseMixtureRegressor(**SHORT, prior=prior, likelihood=likelihood)  # noqa: E731
+    check_stream(make, x, y, 10, tmp_path / "m")
+
+
 @pytest.mark.slow
 def test_a_class_that_is_missing_from_a_batch(table):
     x, y = table

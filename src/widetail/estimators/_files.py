@@ -24,7 +24,7 @@ from widetail.files import (
 VERSION = 2
 MODEL = "widetail_model"  # the note that holds the model, from version 2 on
 MODEL_1 = "widetail"  # the same in version 1, whose files have no checksum
-OPTIONAL = ("feature_names_in_", "table_", "target_")  # files of earlier versions, and of arrays, lack them
+OPTIONAL = ("feature_names_in_", "table_", "target_", "first_rows_")  # many files lack them
 PATHS = ("cache", "checkpoint")  # parameters that are paths of the machine that fitted
 
 
@@ -67,6 +67,8 @@ class SavedEstimator(BaseEstimator, abc.ABC):
         for name in (*cls._names_kept(), *OPTIONAL):
             if name in OPTIONAL and name not in learned:
                 continue
+            if name not in annotations:
+                raise ValueError(f"{name} is not of a {cls.__name__}")
             value = learned.pop(name)
             if not fits(value, annotations[name]):
                 raise ValueError(f"{name} is {value!r}")

@@ -1,5 +1,6 @@
-"""What the sparse estimators share: parameters, units, and the kernel that is learned before `sparse.fit`."""
+"""What the sparse estimators share: parameters, units, streams, and the kernel learned before `sparse.fit`."""
 
+import abc
 import numbers
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from widetail.estimators._background import around_background
 from widetail.estimators._files import SavedEstimator
 from widetail.estimators._inputs import StructuredInputs
 from widetail.estimators._scaling import Scaling
+from widetail.estimators._stream import FirstRows
 from widetail.estimators._wide import default_network
 from widetail.kernels import Kernel
 from widetail.learning import learn
@@ -34,6 +36,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
     model_: SparseModel
     fit_: SparseFit | None
     choice_: HeldOutChoice | None
+    first_rows_: FirstRows | None = None
     _kept = ("input_shape_",)
     _fitted_attribute: ClassVar[str] = "model_"
 
@@ -103,6 +106,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         labels: Any,
         likelihood: Likelihood,
         outputs: int,
+        checkpoint: str | None,
     ) -> None:
         """Everything, from inputs in standard units.
 
@@ -114,6 +118,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
             labels: classes, to balance inducing inputs by; None for numbers.
             likelihood: where learning starts.
             outputs: latent functions.
+            checkpoint: a file of its state.
         """
         x, y, counts, guide, labels = self._shuffled(x, y, counts, guide, labels)
         self.kernel_, noise = self._learned_kernel(x, guide, counts)
@@ -133,7 +138,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
                 is_shuffled=True,
                 seed=self._seed,
                 cache=self.cache,
-                checkpoint=self.checkpoint,
+                checkpoint=checkpoint,
                 progress=self.verbose,
             )
         )
@@ -143,6 +148,28 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         x, y, counts = self._shuffled(x, y, counts)
         shared = {"options": self.options, "seed": self._seed, "cache": self.cache, "progress": self.verbose}
         self._keep(sparse.update(self.model_, x, y, counts=counts, **shared))
+
+    @abc.abstractmethod
+    def _first_fit(self, x: np.ndarray, targets: np.ndarray, counts: np.ndarray, checkpoint: str | None, /) -> None:
+        """Everything, from inputs and targets in their own units, or numbers of classes."""
+
+    def _begin_stream(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> None:
+        """The first rows of a stream: everything is learned from them, and they are kept while they are few."""
+        x = self._with_channels(x)
+        is_first = not hasattr(self, "model_")
+        self._first_fit(x, y, counts, self.checkpoint if is_first else None)
+        self.first_rows_ = FirstRows.of(x, y, counts) if len(x) < self._rows_to_learn_from(x) else None
+
+    def _begins_anew(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> bool:
+        """Whether the first rows of the stream were few compared to these, and everything was learned from them all."""
+        if self.first_rows_ is None:
+            return False
+        rows = self.first_rows_.followed_by(self._with_channels(x), y, counts)
+        if rows.have_grown:
+            self._begin_stream(rows.x, rows.y, rows.counts)
+        else:
+            self.first_rows_ = rows
+        return rows.have_grown
 
     def _keep(self, model: SparseModel) -> None:
         self.kernel_, self.model_, self.fit_, self.choice_ = model.whitening.kernel, model, model.fit, model.choice
@@ -168,8 +195,8 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         if not self.learn:
             process = next(iter(processes.values()))
         else:
-            is_quick = is_table or isinstance(self.net, Program)
-            count = self.learn_rows if is_quick else min(self.learn_rows, MOST_IMAGES_TO_LEARN_FROM)
+            is_quick = self._is_quick(x)
+            count = self._rows_to_learn_from(x)
             process = learn(
                 processes,
                 x[:count].astype(np.float64),  # rows are in random order
@@ -184,6 +211,13 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
             ).process
         return process.kernel, float(process.noise.variance)  # type: ignore[return-value]
 
+    def _is_quick(self, x: np.ndarray) -> bool:
+        """Whether evaluations of the evidence are cheap, unlike those of a convolutional network."""
+        return x.ndim == 2 or isinstance(self.net, Program)
+
+    def _rows_to_learn_from(self, x: np.ndarray) -> int:
+        return self.learn_rows if self._is_quick(x) else min(self.learn_rows, MOST_IMAGES_TO_LEARN_FROM)
+
     def _learned(self) -> dict[str, Any]:
         check_is_fitted(self, "model_")
         return self.model_.saved_fields()
@@ -192,6 +226,9 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         self.model_ = SparseModel.from_saved(learned, self._prior)
         self.kernel_ = self.model_.whitening.kernel
         self.fit_, self.choice_ = None, None
+        rows = self.first_rows_
+        if rows is not None and rows.x.shape[1:] != self.input_shape_:
+            raise ValueError(f"its first rows are of shape {rows.x.shape[1:]}")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

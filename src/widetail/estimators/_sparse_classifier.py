@@ -141,8 +141,10 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         x, y = (np.asarray(part) for part in self._checked(X, y, allow_nd=True))
         check_classification_targets(y)
         x, y, counts = with_weights(x, y, sample_weight)
-        self._first_fit(x, y, counts, np.unique(y if classes is None else np.asarray(classes)))
+        self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         numbers = self._numbers(y)
+        self._first_fit(x, numbers, counts, self.checkpoint)
+        self.first_rows_ = None
         is_wanted = len(np.unique(numbers)) < len(self.classes_) if self.doubt == "auto" else self.doubt
         if is_wanted and len(self.classes_) > 2:
             (order,) = self._shuffled(np.arange(len(x)))
@@ -153,9 +155,11 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SparseMixtureClassifier":
         """Learn from more rows in addition to those before, and end where one table of them all would.
 
-        The first call learns the kernel and chooses inducing inputs from its rows, so let it have many; later calls
-        keep both. The last 4096 rows are kept as features and targets, also in the file of `save`; of older ones
-        their Gaussian factors are remembered.
+        Kernel, scaling and inducing inputs are learned from all rows as long as there are fewer than `learn_rows` of
+        them: they are kept for that, also in the file of `save`, and a call that adds a tenth or more ends exactly
+        where `fit` would (without its `doubt`). From then on, or after `fit`, they stay, so early rows should be like
+        later ones. The last 4096 rows are kept as features and targets, also in the file of `save`; of older ones
+        their Gaussian factors are remembered, which is an approximation.
 
         Args:
             X, y: as in `fit`.
@@ -171,29 +175,29 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         if is_first:
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit: all labels that will come.")
-            return self._first_fit(x, y, counts, np.unique(np.asarray(classes)))
+            self.classes_ = np.unique(np.asarray(classes))
+            self._begin_stream(x, self._numbers(y), counts)
+            return self
         if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_!r}; got {classes!r}.")
         numbers = self._numbers(y)
-        self._fit_more(self._more_inputs(x), self._targets(numbers), counts)
+        inputs = self._more_inputs(x)
+        if not self._begins_anew(x, numbers, counts):
+            self._fit_more(inputs, self._targets(numbers), counts)
         if self.doubt_ is not None:
             self.doubt_ = self.doubt_.after(numbers)
         return self
 
-    def _first_fit(
-        self, x: np.ndarray, y: np.ndarray, counts: np.ndarray, classes: np.ndarray
-    ) -> "SparseMixtureClassifier":
+    def _first_fit(self, x: np.ndarray, numbers: np.ndarray, counts: np.ndarray, checkpoint: str | None) -> None:
+        classes = self.classes_
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes; it has only one class, {classes.tolist()[0]!r}.")
-        self.classes_ = classes
-        numbers = self._numbers(y)
         guide = np.eye(len(classes))[numbers] - 1 / len(classes)
         likelihood: Likelihood = Bernoulli() if len(classes) == 2 else Categorical(len(classes))
         outputs = 1 if len(classes) == 2 else len(classes)
         inputs = self._first_inputs(x, counts)
-        self._fit_all(inputs, self._targets(numbers), counts, guide, numbers, likelihood, outputs)
+        self._fit_all(inputs, self._targets(numbers), counts, guide, numbers, likelihood, outputs, checkpoint)
         self.doubt_ = None
-        return self
 
     def _learned(self) -> dict[str, Any]:
         return super()._learned() | ({} if self.doubt_ is None else {"doubt_": self.doubt_})

@@ -96,24 +96,31 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
             sample_weight: a row of weight w counts as w equal rows; shape (n,).
         """
         self._check_parameters()
-        return self._first_fit(*with_weights(*self._numbers(X, y), sample_weight))
+        self._first_fit(*with_weights(*self._numbers(X, y), sample_weight), self.checkpoint)
+        self.first_rows_ = None
+        return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SparseMixtureRegressor":
         """Learn from more rows in addition to those before, and end where one table of them all would.
 
-        The first call learns the kernel, the scaling and the inducing inputs from its rows; later calls keep them.
-        Gaussian noise is remembered exactly by sums over rows; with other likelihoods the last 4096 rows are kept as
-        features and targets, also in the file of `save`, and of older ones their Gaussian factors.
+        Kernel, scaling and inducing inputs are learned from all rows as long as there are fewer than `learn_rows` of
+        them: they are kept for that, also in the file of `save`, and a call that adds a tenth or more ends exactly
+        where `fit` would. From then on, or after `fit`, they stay, so early rows should be like later ones. Gaussian
+        noise is remembered exactly by sums over rows; with other likelihoods the last 4096 rows are kept as features
+        and targets, also in the file of `save`, and of older ones their Gaussian factors, which is an approximation.
         """
         self._check_parameters()
         is_first = not hasattr(self, "model_")
         x, y, counts = with_weights(*self._numbers(X, y, reset=is_first), sample_weight)
         if is_first:
-            return self._first_fit(x, y, counts)
+            self._begin_stream(x, y, counts)
+            return self
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != len(self.y_scaling_.shift):
             raise ValueError(f"y must have {len(self.y_scaling_.shift)} outputs, as before; got {columns.shape[1]}.")
-        self._fit_more(self._more_inputs(x), self.y_scaling_.apply(columns), counts)
+        inputs = self._more_inputs(x)
+        if not self._begins_anew(x, columns[:, 0] if self.is_vector_ else columns, counts):
+            self._fit_more(inputs, self.y_scaling_.apply(columns), counts)
         return self
 
     def _numbers(self, X: Any, y: Any, *, reset: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -122,15 +129,15 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         self._likelihood().check_targets(y)
         return x, y
 
-    def _first_fit(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> "SparseMixtureRegressor":
+    def _first_fit(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray, checkpoint: str | None) -> None:
         columns = y.reshape(len(y), -1)
         self.is_vector_ = y.ndim == 1
         likelihood = self._likelihood()
         has_units = self.standardise and likelihood.has_units
         self.y_scaling_ = Scaling.of(columns, counts) if has_units else Scaling.identity(columns.shape[1])
         targets, inputs = self.y_scaling_.apply(columns), self._first_inputs(x, counts)
-        self._fit_all(inputs, targets, counts, likelihood.guide(targets), None, likelihood, columns.shape[1])
-        return self
+        guide = likelihood.guide(targets)
+        self._fit_all(inputs, targets, counts, guide, None, likelihood, columns.shape[1], checkpoint)
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
