@@ -8,7 +8,7 @@ import scipy.stats
 from numpy.testing import assert_allclose
 
 from widetail.experiments import _paper
-from widetail.experiments._plain import differences, plain
+from widetail.experiments._json import as_json, differences
 from widetail.experiments.report import between, ours, paired_differences, papers, side_by_side, summarise, summary
 from widetail.priors import InverseGamma
 
@@ -107,11 +107,11 @@ def test_the_papers_tables_are_whole_and_agree():
 
 
 def test_plain_values():
-    assert plain({"prior": InverseGamma(2.0, 3.0), "x": np.arange(2), "nan": np.float64("nan")}) == {
+    assert as_json({"prior": InverseGamma(2.0, 3.0), "x": np.arange(2), "nan": np.float64("nan")}) == {
         "prior": {"name": "InverseGamma", "params": {"a": 2.0, "b": 3.0}},
         "x": [0, 1],
         "nan": None,
     }
     with pytest.raises(TypeError, match="object"):
-        plain({"x": object()})
+        as_json({"x": object()})
     assert differences({"a": 1, "b": 2}, {"a": 1, "b": 3}) == ["b: 2 there, 3 here"]

@@ -8,6 +8,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from widetail.kernels import Get, Kernel, KernelValues, Rows, tile_rows
+from widetail.numerics import with_rows
 
 AXIS = "rows"
 
@@ -63,11 +64,11 @@ class ShardedKernel:
         everywhere, shared = (NamedSharding(self.mesh, PartitionSpec(*axes)) for axes in ((), (AXIS,)))
         step = rows * self.mesh.size
         lefts = [
-            (start, self._prepare_shared(jax.device_put(_padded(x1, start, step), shared)))
+            (start, self._prepare_shared(jax.device_put(with_rows(x1[start : start + step], step), shared)))
             for start in range(0, len(x1), step)
         ]
         for left in range(0, len(x2), columns):
-            side = self._prepare(jax.device_put(_padded(x2, left, columns), everywhere))
+            side = self._prepare(jax.device_put(with_rows(x2[left : left + columns], columns), everywhere))
             for start, rows1 in lefts:
                 target = out[start : start + step, left : left + columns]
                 target[...] = np.asarray(self._combine(rows1, side))[: target.shape[0], : target.shape[1]]
@@ -78,10 +79,3 @@ class ShardedKernel:
 
     def _pick(self, values: KernelValues) -> Any:
         return values.ntk if self.get == "ntk" else values.nngp
-
-
-def _padded(x: np.ndarray, start: int, size: int) -> np.ndarray:
-    """Rows from `start` on, filled up with copies of the last one."""
-    part = x[start : start + size]
-    missing = size - len(part)
-    return np.concatenate([part, np.broadcast_to(part[-1:], (missing, *part.shape[1:]))]) if missing else part

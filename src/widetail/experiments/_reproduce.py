@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from widetail.experiments._json import as_json
 from widetail.experiments._markdown import to_markdown
 from widetail.experiments._page import to_html
-from widetail.experiments._plain import plain
 from widetail.experiments._registry import MODULES, Results, Size, default_folder, experiment
 from widetail.experiments._report import Code, Prose, Report, Section
 from widetail.experiments._runner import rows_of, run_tasks
@@ -137,7 +137,7 @@ def _how_to_repeat(command: str, config: Any, folder: Path, records: Sequence[Ma
                 "configuration, the seed, the commit and the machine. An interrupted run goes on where it stopped "
                 "when the command is given again."
             ),
-            Code(json.dumps(plain(config), indent=1), "The whole configuration"),
+            Code(json.dumps(as_json(config), indent=1), "The whole configuration"),
         ],
     )
 

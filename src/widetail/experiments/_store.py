@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from widetail.experiments._plain import differences, plain
+from widetail.experiments._json import as_json, differences
 from widetail.files import write_whole
 
 try:
@@ -36,7 +36,7 @@ class Store:
     def __init__(self, folder: Path, experiment: str, config: Any):
         self.folder = folder
         self.path = folder / LINES
-        self.about = {"experiment": experiment, "config": plain(config)}
+        self.about = {"experiment": experiment, "config": as_json(config)}
         self.records: dict[str, dict[str, Any]] = {}
         self._file = -1
 
@@ -62,7 +62,7 @@ class Store:
 
     def append(self, task: Mapping[str, Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Write one finished task; it is on the disk when this returns."""
-        entry = {**self.about, "task": plain(task), **plain(record), "arrays": None}
+        entry = {**self.about, "task": as_json(task), **as_json(record), "arrays": None}
         if arrays:
             # before the line: a line never names a file that is not there
             entry["arrays"] = f"arrays/{name_of(task)}.npz"
@@ -135,7 +135,7 @@ class Store:
 
 def name_of(task: Mapping[str, Any]) -> str:
     """A name for a task that is also a name for a file."""
-    text = "-".join(str(value) for value in plain(task).values())
+    text = "-".join(str(value) for value in as_json(task).values())
     return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in text)
 
 

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import norm, qmc, t
 
+from widetail.numerics import with_rows
+
 DRAWS, ROWS_AT_ONCE = 512, 128
 NODES = 96  # of the integral over the latent value of the label
 FARTHEST = 1e-13  # probability beyond the last of them
@@ -42,14 +44,10 @@ def drawn(mean: np.ndarray, spread: np.ndarray, labels: np.ndarray, degrees: flo
     for start in range(0, len(mean), ROWS_AT_ONCE):
         here = slice(start, start + ROWS_AT_ONCE)
         count = len(mean[here])
-        filled = [_filled(np.asarray(part[here], np.float32)) for part in (mean, spread)]
-        found = _expected(*filled, _filled(np.asarray(labels[here], np.int32)), table, *nodes)
+        filled = [with_rows(np.asarray(part[here], np.float32), ROWS_AT_ONCE) for part in (mean, spread)]
+        found = _expected(*filled, with_rows(np.asarray(labels[here], np.int32), ROWS_AT_ONCE), table, *nodes)
         parts.append([np.asarray(part)[:count] for part in found])
     return Drawn(*(np.concatenate(part).astype(np.float64) for part in zip(*parts, strict=True)))
-
-
-def _filled(part: np.ndarray) -> np.ndarray:
-    return np.concatenate([part, np.zeros((ROWS_AT_ONCE - len(part), *part.shape[1:]), part.dtype)])
 
 
 @functools.partial(jax.jit)

@@ -19,6 +19,7 @@ from widetail.finite._descent import Loss, Optimiser, Training, check_losses, de
 from widetail.finite._draws import check_inputs
 from widetail.finite._network import ScaledNetwork
 from widetail.nn import Conv, Layer
+from widetail.numerics import with_rows
 from widetail.progress import Progress, reporter
 
 Members = Literal["auto", "together", "in_turn"]
@@ -177,7 +178,7 @@ def _outputs_of_one(network: ScaledNetwork, parameters: Any, scales: Any, member
     scale = np.float32(scales[member])
     own = jax.tree.map(lambda leaf: leaf[member], parameters)
     parts = [
-        np.asarray(_outputs(network, own, scale, _filled(x[start : start + rows], rows)))[: len(x) - start]
+        np.asarray(_outputs(network, own, scale, with_rows(x[start : start + rows], rows)))[: len(x) - start]
         for start in range(0, len(x), rows)
     ]
     return np.concatenate(parts)
@@ -186,12 +187,6 @@ def _outputs_of_one(network: ScaledNetwork, parameters: Any, scales: Any, member
 @functools.partial(jax.jit, static_argnums=0)
 def _outputs(network: ScaledNetwork, parameters: Any, scale: Any, x: Any) -> Any:
     return network.apply(parameters, scale, x)
-
-
-def _filled(values: np.ndarray, rows: int) -> np.ndarray:
-    """`values` with their first row repeated until there are `rows`."""
-    missing = rows - len(values)
-    return values if not missing else np.concatenate([values, np.repeat(values[:1], missing, axis=0)])
 
 
 def _batch_rows(batch_size: int, n: int) -> int:
@@ -287,7 +282,7 @@ class _Run:
             rows = order[start : start + self.batch_size]
             weights = np.zeros((len(self.scales), self.batch_size), np.float32)
             weights[:, : len(rows)] = ~self.held_out[:, rows]
-            rows = _filled(rows, self.batch_size)
+            rows = with_rows(rows, self.batch_size)
             # the key of the batch is made where it is used: that costs nothing in a compiled function, and as much as a
             # small batch outside of it
             yield self.x[rows], self.y[rows], weights, (epoch_key, np.uint32(number))

@@ -18,6 +18,7 @@ import numpy as np
 from widetail.kernels._memory import check_memory
 from widetail.kernels._tiles import PANEL_BYTES, Blocks, tile_rows, tiles_of, worker_count
 from widetail.kernels._values import Get, KernelValues, Rows, RowsFn
+from widetail.numerics import with_rows
 from widetail.progress import Progress, reporter
 
 
@@ -117,11 +118,7 @@ def _to_jax(values: KernelValues) -> KernelValues:
 
 def padded_block(source: np.ndarray, blocks: Blocks, index: int) -> jax.Array:
     """One block of rows, filled up with copies of its last row so that every block has one shape."""
-    block = source[blocks[index]]
-    missing = blocks.size - len(block)
-    if missing:
-        block = np.concatenate([block, np.broadcast_to(block[-1:], (missing, *block.shape[1:]))])
-    return jnp.asarray(block)
+    return jnp.asarray(with_rows(source[blocks[index]], blocks.size))
 
 
 def _prepare_panel(

@@ -11,6 +11,7 @@ import numpy as np
 from widetail.kernels._engine import Workers, keep_freed_memory, padded_block
 from widetail.kernels._tiles import Blocks, tile_rows, tiles_of
 from widetail.kernels._values import Get, KernelValues
+from widetail.numerics import with_rows
 from widetail.progress import Progress, reporter
 
 # A derivative keeps arrays of every layer of its tile, so its tiles are smaller.
@@ -41,7 +42,7 @@ def pull_back(kernel: Any, cotangent: KernelValues, x1: Any, x2: Any, get: Get, 
         on_diagonal = None
         if symmetric and i == j:
             on_diagonal = KernelValues(
-                *(None if g is None else _filled(np.diagonal(g)[here], (blocks1.size,)) for g in cotangent)
+                *(None if g is None else with_rows(np.diagonal(g)[here], blocks1.size, "zero") for g in cotangent)
             )
         return _gradient(structure, get, parameters, leaves, block1, block2, weights, on_diagonal)
 
@@ -80,16 +81,7 @@ def _tile_weights(g: np.ndarray, here: slice, there: slice, symmetric: bool, row
         weights = weights - np.diag(np.diagonal(weights))  # the diagonal has a path of its own
     elif symmetric:
         weights = weights + g[there, here].T
-    return _filled(weights, (rows, columns))
-
-
-def _filled(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """`values` with zeros up to `shape`: rows that only fill up a block count for nothing."""
-    if values.shape == shape:
-        return values
-    filled = np.zeros(shape, values.dtype)
-    filled[tuple(slice(0, size) for size in values.shape)] = values
-    return filled
+    return with_rows(with_rows(weights, rows, "zero").T, columns, "zero").T  # what fills up a block counts for nothing
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

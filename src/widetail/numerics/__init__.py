@@ -4,6 +4,7 @@ from widetail.numerics._arrays import compiled_if_large as compiled_if_large
 from widetail.numerics._arrays import double_precision as double_precision
 from widetail.numerics._arrays import is_traced as is_traced
 from widetail.numerics._arrays import namespace as namespace
+from widetail.numerics._arrays import with_rows as with_rows
 from widetail.numerics._blas import FEW_OPERATIONS as FEW_OPERATIONS
 from widetail.numerics._blas import cores as cores
 from widetail.numerics._blas import in_parallel as in_parallel

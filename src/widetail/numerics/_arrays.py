@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -71,6 +71,15 @@ def _to_numpy(leaf: Any) -> Any:
 
 def _is_opaque(leaf: jax.Array) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) or _is_tracer(leaf)
+
+
+def with_rows(values: np.ndarray, rows: int, fill: Literal["last", "zero"] = "last") -> np.ndarray:
+    """`values` followed by copies of its last row, or by zeros, up to `rows` rows: blocks of one shape compile once."""
+    missing = rows - len(values)
+    if not missing:
+        return values
+    last = np.zeros_like(values[:1]) if fill == "zero" else values[-1:]
+    return np.concatenate([values, np.broadcast_to(last, (missing, *values.shape[1:]))])
 
 
 # Below this many elements NumPy has finished before JAX has compiled, and is not much slower afterwards.

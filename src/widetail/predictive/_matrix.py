@@ -54,7 +54,7 @@ class LazyMatrix(eqx.Module):
     safe_factor: Callable[[], Any] = eqx.field(static=True)
 
     def __init__(self, fn: Callable[[], Any]):
-        self.values = values = _Memo(lambda: _as_double(fn()))
+        self.values = values = _Memo(lambda: _in_float64(fn()))
         self.exact_factor = _Memo(lambda: _exact_cholesky(values()))
         self.safe_factor = _Memo(lambda: _safe_cholesky(values()))
 
@@ -71,7 +71,7 @@ def _outside_of_traces(fn: Callable[[], Any]) -> Any:
 
 
 @double_precision
-def _as_double(matrix: Any) -> Any:
+def _in_float64(matrix: Any) -> Any:
     return namespace(matrix).asarray(matrix, float)
 
 

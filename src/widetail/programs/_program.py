@@ -334,7 +334,7 @@ def make_program(
     except TypeError as error:
         raise ValueError(f"the settings of a program must be plain values: {error}.") from None
     randoms = _discover(fn, frozen, masked)
-    variances = {name: as_parameter(_plain(random.var)) for name, random in randoms.items()}
+    variances = {name: as_parameter(_as_array(random.var)) for name, random in randoms.items()}
     written = tuple((name, _hashable(random.var)) for name, random in randoms.items())
     return Program(fn, frozen, masked, options or Options(), variances, written)
 
@@ -367,7 +367,7 @@ def from_graph(
     graph = maker.graph(tuple(input_shape))
     program = Program(maker, (), graph.masked, Options(), {}, ())
     bound = program.bind(tuple(input_shape))
-    return bound._replace(variances={name: as_parameter(_plain(var)) for name, var in bound.variances.items()})
+    return bound._replace(variances={name: as_parameter(_as_array(var)) for name, var in bound.variances.items()})
 
 
 def _discover(fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], masked: bool) -> dict[str, Random]:
@@ -397,7 +397,7 @@ def _hashable(var: Any) -> Any:
     return tuple(np.asarray(var).tolist()) if np.ndim(var) else float(var)
 
 
-def _plain(var: Any) -> Any:
+def _as_array(var: Any) -> Any:
     return np.asarray(var, float) if isinstance(var, tuple) else var
 
 

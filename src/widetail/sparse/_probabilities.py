@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.stats import norm, qmc
 
+from widetail.numerics import with_rows
 from widetail.sparse._gumbel import GumbelTable, gumbel_table, log_softmax_integral
 from widetail.sparse._scale import ScaleLaw
 
@@ -59,7 +60,7 @@ def class_probabilities(
         nodes, weights = scale_nodes(law)
         for start in range(0, len(mean), size):
             rows = slice(start, start + size)
-            filled = [_filled(np.asarray(part[rows], np.float64), size) for part in (mean, variance)]
+            filled = [with_rows(np.asarray(part[rows], np.float64), size) for part in (mean, variance)]
             log_p = _integrate(*filled, nodes, np.log(weights), gumbel_table())
             entropy = _expected_entropy(*(part.astype(np.float32) for part in filled), scales, table)
             parts.append([np.asarray(part)[: len(mean) - start] for part in (log_p, entropy)])
@@ -105,11 +106,6 @@ def _draws(law: ScaleLaw, outputs: int, seed: int, draws: int) -> tuple[np.ndarr
 def _points(outputs: int, seed: int, draws: int) -> np.ndarray:
     points = qmc.Sobol(outputs + 1, scramble=True, rng=np.random.default_rng(seed)).random(draws)
     return np.clip(points, 1e-9, 1 - 1e-9)
-
-
-def _filled(part: np.ndarray, size: int) -> np.ndarray:
-    missing = size - len(part)
-    return part if not missing else np.concatenate([part, np.ones((missing, part.shape[1]), part.dtype)])
 
 
 @jax.jit

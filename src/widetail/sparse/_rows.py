@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.numerics import with_rows
 from widetail.sparse._draws import Nodes, draws_for, nodes_of
 from widetail.sparse._triangles import explained, lower_gram, mirrored
 from widetail.sparse._variational import Variational
@@ -86,18 +87,12 @@ class CachedRows:
         for start in range(0, len(self), size):
             here = slice(start, min(start + size, len(self)))
             parts = (self.features[here], self.y[here], self.counts[here], *(part[here] for part in others))
-            yield here, tuple(_filled(part, size) for part in parts)
+            yield here, tuple(with_rows(part, size, "zero") for part in parts)  # a count of zero: no weight
 
 
 def chunk_rows(n: int) -> int:
     """Rows of a chunk; for few rows a power of two, so that few shapes are compiled."""
     return min(CHUNK, max(FEWEST_ROWS, 1 << (n - 1).bit_length()))
-
-
-def _filled(part: np.ndarray, size: int) -> np.ndarray:
-    """Filled up with zeros, which for counts means rows of no weight."""
-    missing = size - len(part)
-    return part if not missing else np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
 
 
 class Totals(NamedTuple):

@@ -11,24 +11,24 @@ import numpy as np
 from widetail.priors import ScalePrior
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Dataclasses, priors, tuples and NumPy numbers as what JSON knows; NaN and infinities become null.
 
     Example:
         >>> import numpy as np
-        >>> plain({"nll": np.float64(1.5), "widths": (16, 32), "crps": float("inf")})
+        >>> as_json({"nll": np.float64(1.5), "widths": (16, 32), "crps": float("inf")})
         {'nll': 1.5, 'widths': [16, 32], 'crps': None}
     """
     if isinstance(value, ScalePrior):
         return value.to_config()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): as_json(entry) for key, entry in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
+        return as_json(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
+        return [as_json(entry) for entry in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):
