@@ -6,6 +6,8 @@ from widetail.kernels._base import Kernel as Kernel
 from widetail.kernels._base import from_config as from_config
 from widetail.kernels._base import to_config as to_config
 from widetail.kernels._by_hand import ByHand as ByHand
+from widetail.kernels._by_hand import evaluate_by_hand as evaluate_by_hand
+from widetail.kernels._by_hand import gradient_by_hand as gradient_by_hand
 from widetail.kernels._composite import Product as Product
 from widetail.kernels._composite import Scaled as Scaled
 from widetail.kernels._composite import Sum as Sum

@@ -91,7 +91,7 @@ class Kernel(eqx.Module):
         check_get(self, get)
         x1, x2 = check_inputs(self, x1, x2)
         if not is_traced(self, x1, x2):
-            hand = self._for_numpy(x1, x2, get)
+            hand = self.for_numpy(x1, x2, get)
             if hand is None:
                 return evaluate(self, x1, x2, get, max_memory=max_memory, progress=progress)
             check_memory((len(x1), len(x1 if x2 is None else x2)), KernelValues(nngp=True), x1.dtype, max_memory)
@@ -123,7 +123,7 @@ class Kernel(eqx.Module):
         x, _ = check_inputs(self, x, None)
         if is_traced(self, x):
             return self.rows_fn(get)(jnp.asarray(x)).diagonal
-        hand = self._for_numpy(x, None, get)
+        hand = self.for_numpy(x, None, get)
         return evaluate_diagonal(self, x, get) if hand is None else KernelValues(hand.diagonal(hand.side(x)))
 
     def cost(self, x1: Any, x2: Any = None, get: Get = "both") -> Cost:
@@ -155,7 +155,7 @@ class Kernel(eqx.Module):
         """
         x1, x2 = check_inputs(self, x1, x2)
         get = check_cotangent(self, cotangent, (len(x1), len(x1 if x2 is None else x2)))
-        hand = None if is_traced(self) else self._for_numpy(x1, x2, get)
+        hand = None if is_traced(self) else self.for_numpy(x1, x2, get)
         if hand is None:
             return pull_back(self, cotangent, x1, x2, get, progress=progress)
         return pull_back_by_hand(self, hand, np.asarray(cotangent.nngp, np.float64), x1, x2, progress)
@@ -164,7 +164,8 @@ class Kernel(eqx.Module):
         """The kernel in NumPy, where somebody wrote that down; None leaves it to the engine."""
         return None
 
-    def _for_numpy(self, x1: Any, x2: Any, get: Get) -> ByHand | None:
+    def for_numpy(self, x1: Any, x2: Any, get: Get) -> ByHand | None:
+        """What `by_hand` gives, where that is faster for these inputs."""
         is_alone = get == "nngp" or not self.has_ntk
         hand = self.by_hand() if is_alone and is_for_numpy(x1, x2) else None
         pairs = len(x1) * len(x1 if x2 is None else x2)

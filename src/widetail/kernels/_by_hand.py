@@ -73,10 +73,10 @@ def evaluate_by_hand(hand: ByHand, x1: np.ndarray, x2: np.ndarray | None, progre
     return out
 
 
-def pull_back_by_hand(
-    kernel: Any, hand: ByHand, weights: np.ndarray, x1: np.ndarray, x2: np.ndarray | None, progress: Progress = False
-) -> Any:
-    """The kernel with derivatives in place of its parameters; see `Kernel.pull_back`."""
+def gradient_by_hand(
+    hand: ByHand, weights: np.ndarray, x1: np.ndarray, x2: np.ndarray | None = None, progress: Progress = False
+) -> list[Any]:
+    """Derivatives of the sum of the kernel times `weights` in the kernel's leaves, in their order."""
     blocks1, blocks2, sides1, sides2 = _sides(hand, x1, x2)
 
     def tile(i: int, j: int) -> list[Any]:
@@ -88,7 +88,14 @@ def pull_back_by_hand(
 
     found = _run(tile, blocks1, blocks2, x1, symmetric=x2 is None, name="gradient", progress=progress)
     totals = [np.sum(terms, axis=0) for terms in zip(*found, strict=True)]
-    leaves = [total if np.ndim(total) else float(total) for total in totals]
+    return [total if np.ndim(total) else float(total) for total in totals]
+
+
+def pull_back_by_hand(
+    kernel: Any, hand: ByHand, weights: np.ndarray, x1: np.ndarray, x2: np.ndarray | None, progress: Progress = False
+) -> Any:
+    """The kernel with derivatives in place of its parameters; see `Kernel.pull_back`."""
+    leaves = gradient_by_hand(hand, weights, x1, x2, progress)
     # a derivative may be negative, which no parameter may: put in without the checks of a new kernel
     return eqx.tree_at(lambda kernel: jax.tree.leaves(kernel), kernel, leaves)
 

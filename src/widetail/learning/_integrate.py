@@ -18,7 +18,7 @@ import scipy.stats
 from widetail.checks import check_targets
 from widetail.files import savable
 from widetail.learning._hyperpriors import Hyperpriors
-from widetail.learning._objective import evidence_and_gradient
+from widetail.learning._objective import evidence_and_gradient, log_evidence
 from widetail.learning._parameters import Parameters
 from widetail.learning._row_fit import with_noise
 from widetail.learning._weighted_posterior import WeightedPosterior
@@ -178,10 +178,10 @@ class _Problem:
     def value(self, vector: np.ndarray) -> float:
         """Without the gradient, which costs three times as much; minus infinity where nothing can be factored."""
         try:
-            posterior = self.parameters.process(vector).condition(self.x, self.y, self.rows)
+            evidence = log_evidence(self.parameters.process(vector), self.x, self.y, self.rows)
         except np.linalg.LinAlgError:
             return -np.inf
-        return posterior.log_evidence + self.prior.log_prob_and_gradient(vector)[0]
+        return evidence + self.prior.log_prob_and_gradient(vector)[0]
 
     def starts(self) -> list[np.ndarray]:
         """As given; and nearly without noise, with functions that hardly bend, from where smooth ones are found."""
