@@ -169,7 +169,7 @@ def test_one_factorisation_serves_everything(problem, monkeypatch):
 
     calls = []
     original = CholeskyFactor.of.__func__
-    monkeypatch.setattr(CholeskyFactor, "of", classmethod(lambda cls, m: calls.append(1) or original(cls, m)))
+    monkeypatch.setattr(CholeskyFactor, "of", classmethod(lambda cls, *given: calls.append(1) or original(cls, *given)))
     posterior = wt.ScaleMixture(problem.net).posterior(problem.x, problem.y)
     for _ in range(2):
         dist = posterior(problem.x_new)
@@ -217,6 +217,28 @@ def test_locations_alone_need_no_solve(problem, prior):
         assert_allclose(alone[1:3].median, dist.median[1:3], rtol=1e-12)
     with pytest.raises(AssertionError, match="a solve"):
         broken(problem.x_new).var  # noqa: B018
+
+
+@pytest.mark.parametrize("sharing", ["shared", "per_output"])
+def test_location_with_independent_noise_is_the_mean(problem, sharing):
+    process = wt.ScaleMixture(problem.net, wt.InverseGamma(3.0, 2.0), NOISES[1], scale_sharing=sharing)
+    weights, counts = np.linspace(0.5, 2.0, 40), np.arange(40) % 3 + 1
+    posterior = process.posterior(problem.x, problem.two, noise_weights=weights, counts=counts)
+    assert_allclose(posterior.location(problem.x_new), posterior.f(problem.x_new).mean, rtol=1e-10)
+    one = process.posterior(problem.x, problem.y)
+    assert_allclose(one.location(problem.x_new), one.f(problem.x_new).mean, rtol=1e-10)
+
+
+def test_progress_and_costs_are_told(problem, monkeypatch):
+    seen = []
+    wt.ScaleMixture(problem.net).posterior(problem.x, problem.y, progress=lambda *at: seen.append(at))
+    assert seen[-1] == (40, 40)
+    assert len(seen) >= 2  # the kernel before it
+    monkeypatch.setattr("widetail.process._independent._MANY_ROWS", 39)
+    with pytest.warns(UserWarning, match="all eigenvectors of a 40 x 40 matrix: about 0 minutes"):
+        wt.ScaleMixture(problem.net, noise=NOISES[1]).posterior(problem.x, problem.y)
+    with pytest.raises(ValueError, match="progress is shown for"):
+        wt.ScaleMixture(problem.net, noise=wt.RowNoise()).posterior(problem.x, problem.y, progress=True)
 
 
 def test_variances_are_first_asked_for_inside_of_jit(problem):

@@ -158,7 +158,7 @@ def number_columns(estimator: Any, x: Any, coverage: float, quantiles: list[floa
 def class_columns(estimator: Any, x: Any) -> dict[str, np.ndarray]:
     """The predicted class, and the probability of every class."""
     probabilities = np.asarray(estimator.predict_proba(x))
-    columns = {"prediction": np.asarray(estimator.predict(x))}
+    columns = {"prediction": estimator.classes_[np.argmax(probabilities, axis=1)]}
     return columns | {f"p({name})": probabilities[:, place] for place, name in enumerate(estimator.classes_)}
 
 

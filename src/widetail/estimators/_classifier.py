@@ -102,7 +102,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         """Class probabilities, shape (m, classes)."""
         x = self._new_inputs(X)
         if self.probabilities == "softmax":
-            return softmax(self.temperature_ * np.asarray(self._posterior_at(x).f(x).median), axis=1)
+            return softmax(self.temperature_ * self._posterior_at(x).location(x), axis=1)
         dist = self._posterior_at(x).f(x)
         scales, log_weights = (np.asarray(part) for part in self.posterior.scale.nodes())
         if isinstance(dist, Elliptical):
@@ -113,8 +113,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The class with the largest location."""
         x = self._new_inputs(X)
-        location = np.asarray(self._posterior_at(x).f(x).median)
-        return self.classes_[np.argmax(location, axis=1)]
+        return self.classes_[np.argmax(self._posterior_at(x).location(x), axis=1)]
 
     def log_score(self, X: Any, y: Any) -> float:
         """Mean over rows of the log probability of the label; higher is better."""

@@ -28,20 +28,13 @@ def relevances_of(model: Any) -> dict[str, float]:
     if x.ndim != 2:
         raise ValueError("relevances are of tables; this model was fitted to sequences or images.")
     rows = x[np.sort(np.random.default_rng(0).permutation(len(x))[:MOST_ROWS])]
-    before, found = _location(model, rows), {}
+    before, found = model._mixture.location(rows), {}
     for name, places in _places(model, x.shape[1]).items():
         without = rows.copy()
         without[:, places] = x[:, places].mean(axis=0)
-        change = (before - _location(model, without)).reshape(len(rows), -1) * model.y_scaling_.factor
+        change = (before - model._mixture.location(without)).reshape(len(rows), -1) * model.y_scaling_.factor
         found[name] = float(np.sqrt(np.mean(change**2)))
     return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def _location(model: Any, x: np.ndarray) -> np.ndarray:
-    parts = getattr(model.weighted_posterior_, "posteriors", None)
-    if parts is None:
-        return np.asarray(model.posterior.f(x).median)
-    return np.tensordot(model.weighted_posterior_.weights, [np.asarray(part.f(x).median) for part in parts], 1)
 
 
 def _places(model: Any, features: int) -> dict[str, list[int]]:

@@ -17,7 +17,7 @@ from widetail.estimators._scaling import Scaling
 from widetail.estimators._tails import Tails
 from widetail.estimators._targets import TARGETS, Target, recognise
 from widetail.files import savable
-from widetail.learning import NoiseName, WeightedPosterior
+from widetail.learning import NoiseName
 from widetail.predictive import Predictive
 from widetail.process import InputNoise, InputPosterior, Noise, RowNoise, RowPosterior, ScaledNoise
 
@@ -213,15 +213,9 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
     def _location(self, X: Any) -> np.ndarray:
         """The mean of the predictive distribution, where that exists, and its median."""
         x = self._new_inputs(X)
-        mixture = self._mixture_at(x)
-        if isinstance(mixture, WeightedPosterior):  # the same, without the variances that a median of parts would need
-            parts = [posterior.f(x) for posterior in mixture.posteriors]
-            average = np.tensordot(mixture.weights, [np.asarray(part.median) for part in parts], 1)
-            shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
-            z = average * factor[0] + shift[0] if average.ndim == 1 else average * factor + shift
-        else:
-            z = np.asarray(self._rescaled(mixture.f(x)).median)
-        return self.target_.inverse(z)
+        z = self._mixture_at(x).location(x)
+        shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
+        return self.target_.inverse(z * factor[0] + shift[0] if z.ndim == 1 else z * factor + shift)
 
     def predict_interval(
         self,

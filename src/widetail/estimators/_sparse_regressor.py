@@ -149,7 +149,7 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         x = self._new_inputs(X)
         if not self.model_.likelihood.is_centred_at_f:
             return np.asarray(self._in_units(self.model_.y(x, is_vector=self.is_vector_)).mean)
-        mean = self.model_.latent(x)[0] * self.y_scaling_.factor + self.y_scaling_.shift
+        mean = self.model_.location(x) * self.y_scaling_.factor + self.y_scaling_.shift
         return mean[:, 0] if self.is_vector_ else mean
 
     def _in_units(self, dist: Predictive) -> Predictive:

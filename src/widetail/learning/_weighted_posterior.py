@@ -32,6 +32,10 @@ class WeightedPosterior:
         """The predictive distribution of the noise-free function at the rows of `x_new`."""
         return Weighted([posterior.f(x_new) for posterior in self.posteriors], self.weights)
 
+    def location(self, x_new: Any) -> np.ndarray:
+        """The average of the locations, shape (m,) or (m, outputs): the mean, at a much lower cost than a median."""
+        return np.tensordot(self.weights, [posterior.location(x_new) for posterior in self.posteriors], 1)
+
     def left_out(self) -> LeftOut:
         """What every row is predicted to be when one observation of it is left out.
 

@@ -12,6 +12,7 @@ from widetail.predictive import Normal, Predictive
 from widetail.process._adapter import CallableKernel
 from widetail.process._influence import Influence
 from widetail.process._rows import RowFactors
+from widetail.progress import Progress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +71,13 @@ class Posterior(abc.ABC):
         """The predictive distribution of the noise-free function at the rows of `x_new`."""
         return self._predict(x_new, with_noise=False)
 
+    def location(self, x_new: Any) -> np.ndarray:
+        """The median of f at the rows of `x_new`, shape (m,) or (m, outputs); with `IndependentNoise` the mean.
+
+        No variances are computed for it where it does not depend on them.
+        """
+        return np.asarray(self.f(x_new).median)
+
     @abc.abstractmethod
     def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "Posterior":
         """The posterior with more rows; equal to conditioning on all of them at once."""
@@ -110,6 +118,13 @@ def check_new(kernel: Kernel | CallableKernel, x: Any, x_new: Any) -> Any:
     if isinstance(kernel, Kernel) and x_new.dtype in (np.float32, np.float64) and x_new.dtype != x.dtype:
         x_new = x_new.astype(x.dtype)
     return x_new
+
+
+def covariance_of(kernel: Kernel | CallableKernel, x: Any, progress: Progress = False) -> np.ndarray:
+    """The kernel matrix of the rows of x, for a factorisation in place."""
+    if isinstance(kernel, Kernel):
+        return as_double(kernel.kernel(x, get="nngp", progress=progress).nngp)
+    return as_double(kernel.kernel(x, get="nngp").nngp)
 
 
 def as_double(matrix: Any) -> np.ndarray:

@@ -26,6 +26,7 @@ from widetail.process._rows import RowFactors, check_counts, check_noise_weights
 from widetail.process._scaled import ScaledPosterior
 from widetail.process._traced import traced_posterior
 from widetail.process._trained import Layers, Readout, TrainedLimit
+from widetail.progress import Progress
 
 
 @savable("process.ScaleMixture")
@@ -120,6 +121,7 @@ class ScaleMixture(eqx.Module):
         client: Any = None,
         store: Any = None,
         solver: Any = None,
+        progress: Progress = False,
     ) -> Posterior:
         """Condition on observations.
 
@@ -140,6 +142,8 @@ class ScaleMixture(eqx.Module):
             store: with `client`, a folder that the workers share, or a URL that fsspec knows; an interrupted call
                 goes on where it stopped. A temporary folder of this machine by default.
             solver: with `client`, None for an exact factorisation, or `wt.distributed.ConjugateGradients(...)`.
+            progress: True for bars on a terminal, or a function of (done, total): tiles of the kernel, then
+                columns of its factor.
         """
         is_inferred = isinstance(self.noise, (RowNoise, InputNoise))
         if is_inferred and (client is not None or is_traced(self, x, y, noise_weights)):
@@ -148,6 +152,8 @@ class ScaleMixture(eqx.Module):
                 f"inside of jit, grad or vmap; learn it first, and pass it to ScaledNoise as "
                 f"noise_weights=posterior.noise_weights."
             )
+        if progress and (is_inferred or client is not None):
+            raise ValueError("progress is shown for ScaledNoise and IndependentNoise, without a cluster.")
         if is_traced(self, x, y, noise_weights):
             if not (method == "auto" and counts is None and client is None):
                 raise ValueError("inside of jit, grad and vmap a posterior takes noise_weights and no other option.")
@@ -171,7 +177,7 @@ class ScaleMixture(eqx.Module):
             )
         if store is not None or solver is not None:
             raise ValueError("store and solver are for a cluster: pass client=dask.distributed.Client(...) too.")
-        return self.condition(_as_rows(x), y, rows, inference)
+        return self.condition(_as_rows(x), y, rows, inference, progress=progress)
 
     def log_evidence(self, x: Any, y: Any, *, noise_weights: Any = None) -> Any:
         """Log density of the targets under the model, in nats: a pure function of the hyperparameters and the data.
@@ -206,6 +212,7 @@ class ScaleMixture(eqx.Module):
         *,
         misfit: np.ndarray | None = None,
         start: NoiseStart | None = None,
+        progress: Progress = False,
     ) -> Posterior:
         """What `posterior` does once its arguments are checked, for callers that ask many times with the same data.
 
@@ -217,6 +224,7 @@ class ScaleMixture(eqx.Module):
             misfit: with `RowNoise`, where the search for the scales of the rows starts (`RowLaw.misfit` of an earlier
                 posterior); several starts by default.
             start: the same with `InputNoise` (`InputScales.start` of an earlier posterior).
+            progress: as in `posterior`.
         """
         how = self._inference() if inference is None else inference
         if isinstance(self.noise, RowNoise):
@@ -224,7 +232,7 @@ class ScaleMixture(eqx.Module):
         if isinstance(self.noise, InputNoise):
             return InputPosterior.condition(self.kernel, self.prior_scale, self.noise, how, x, y, rows, start)
         kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
-        return kind.condition(self.kernel, self.prior_scale, float(self.noise.variance), how, x, y, rows)
+        return kind.condition(self.kernel, self.prior_scale, float(self.noise.variance), how, x, y, rows, progress)
 
     def _inference(self, method: Method = "auto", nodes: int = 64, **options: Any) -> Inference:
         # A predictive with a location per node takes the nodes as they are, out into its tails: they must be denser.

@@ -17,11 +17,12 @@ from widetail.numerics import CholeskyFactor
 from widetail.predictive import Predictive, from_scale
 from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
-from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new
+from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new, covariance_of
 from widetail.process._draw import FunctionDraw
 from widetail.process._influence import Influence
 from widetail.process._options import Inference
 from widetail.process._rows import RowFactors, check_counts, check_noise_weights, warn_of_contradictions
+from widetail.progress import Progress
 
 # Of a kernel whose values are around one: as good as none.
 NEARLY_NO_NOISE = 1e-10
@@ -56,11 +57,12 @@ class ScaledPosterior(Posterior):
         x: Any,
         y: np.ndarray,
         rows: RowFactors,
+        progress: Progress = False,
     ) -> "ScaledPosterior":
         """Factor the covariance of the targets and condition the scale on them."""
-        matrix = as_double(kernel.kernel(x, get="nngp").nngp)
+        matrix = covariance_of(kernel, x, progress)
         add_to_diagonal(matrix, noise * rows.factors)
-        return cls._from_factor(kernel, prior, noise, inference, x, y, rows, CholeskyFactor.of(matrix))
+        return cls._from_factor(kernel, prior, noise, inference, x, y, rows, CholeskyFactor.of(matrix, progress))
 
     @classmethod
     def _from_factor(cls, kernel, prior, noise, inference, x, y, rows, factor) -> "ScaledPosterior":
@@ -142,8 +144,7 @@ class ScaledPosterior(Posterior):
         return as_double(self.kernel.kernel(x1, x2, get="nngp").nngp) - solved1.T @ solved2
 
     def location(self, x_new: Any) -> np.ndarray:
-        """The location of f (and of y), shape (m,) or (m, outputs)."""
-        return like_targets(self._cross(x_new)[1], self.y)
+        return like_targets(self._cross(check_new(self.kernel, self.x, x_new))[1], self.y)
 
     def left_out(self) -> LeftOut:
         residual, variance = self.rows.left_out(self.weights, self._precision, self.noise)

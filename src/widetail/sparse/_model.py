@@ -62,6 +62,11 @@ class SparseModel:
         found = self.posterior(x)
         return found.mean, found.variance
 
+    def location(self, x: Any) -> np.ndarray:
+        """Means of the latent values alone, shape (m, outputs), float64."""
+        features, _ = self.whitening.features(x)
+        return features.astype(np.float64) @ self.q.mean.T
+
     def class_probabilities(self, x: Any, *, seed: int = 0) -> ClassProbabilities:
         """Probabilities of classes and what they are made of."""
         if not isinstance(self.likelihood, (Bernoulli, Categorical)):
