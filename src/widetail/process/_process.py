@@ -262,7 +262,7 @@ class ScaleMixture(eqx.Module):
             raise ValueError(f"readout must be 'scaled' or 'direct'; got {readout!r}.")
         if np.ndim(time) != 0:
             raise ValueError(f"time must be one number, or math.inf; call trained once for each of {time!r}.")
-        if not time >= 0:
+        if isinstance(time, str) or not time >= 0:
             raise ValueError(f"time must be zero or more; got {time!r}.")
         if layers == "all" and not self.kernel.has_ntk:
             raise ValueError(f"layers='all' needs a network with a tangent kernel; got {self.kernel!r}.")
