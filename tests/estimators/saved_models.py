@@ -154,6 +154,7 @@ def new_in_2() -> dict[str, Kept]:
         "stream": Kept(of_stream, X, LABELS),
         "counts": Kept(of_counts, X, np.round(np.exp(Y)).astype(float)),
         "positive": Kept(wt.ScaleMixtureRegressor(NET, target="positive", max_iterations=3), X, np.exp(Y)),
+        "bent": Kept(wt.ScaleMixtureRegressor(NET, max_iterations=3), X, -np.exp(Y)),
         "bounded": Kept(wt.ScaleMixtureRegressor(NET, target="bounded", max_iterations=3), X, 1 / (1 + np.exp(-Y))),
         "rows": Kept(wt.ScaleMixtureRegressor(NET, noise="rows", max_iterations=3), X, Y),
         "inputs": Kept(wt.ScaleMixtureRegressor(NET, noise="inputs", max_iterations=3), X, Y),

@@ -42,7 +42,7 @@ def on_a_grid(points=65):
 
 @pytest.fixture(scope="module")
 def integrated():
-    return integrate_evidence(wt.ScaleMixture(RBF(1.0), noise=wt.ScaledNoise(0.01)), X, Y, draws=DRAWS)
+    return integrate_evidence(wt.ScaleMixture(RBF(1.0), noise=wt.ScaledNoise(0.01)), X, Y, draws=DRAWS, keep=DRAWS)
 
 
 @pytest.mark.slow

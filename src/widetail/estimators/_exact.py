@@ -39,6 +39,8 @@ from widetail.process import (
 from widetail.tables import for_table
 
 KINDS = {"scaled": ScaledNoise, "independent": IndependentNoise}
+# Where there are so many times the rows of `integrate_rows`, the best architecture alone is integrated.
+MORE_ROWS_FOR_ONE = 3
 # n x n matrices that are held at once.
 MATRICES = {ScaledNoise: 1.3, IndependentNoise: 3.3, RowNoise: 3.3, InputNoise: 6.3}
 
@@ -138,10 +140,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
         found = integrate_evidence(
             candidates, x, y, noise_weights=weights, progress=bool(self.verbose), **shared
         ).with_noise(noise)
-        self.integrated_ = found
-        self.weighted_posterior_ = found.posterior(x, y, counts=counts)
-        self.architecture_, self.process_ = found.names[0], found.processes[0]
-        self.posterior_ = self.weighted_posterior_.posteriors[0]
+        self._predict_with(found, x, y, counts)
 
     @property
     def _mixture(self) -> WeightedPosterior | Posterior:
@@ -180,7 +179,20 @@ class ExactEstimator(TableInputs, SavedEstimator):
             learned = Learned.as_given({name: with_noise_of_kind(one, kind, x) for name, one in processes.items()})
         self.choice_, self.evidence_fit_, self.noise_choice_ = learned.choice, learned.fit, learned.noise_choice
         self.architecture_, self.process_ = learned.name, learned.process
+        most = MORE_ROWS_FOR_ONE * self._most_rows_to_integrate()
+        if self.learn and self.net is None and isinstance(learned.process.noise, ScaledNoise) and len(y) <= most:
+            best = {learned.name: learned.process}
+            options = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}
+            self._predict_with(integrate_evidence(best, x, y, smooth=False, **options), x, y, counts)
+            return
         self.posterior_ = learned.process.posterior(x, y, counts=counts)
+
+    def _predict_with(self, found: Integrated, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> None:
+        """Condition all weighted processes."""
+        self.integrated_ = found
+        self.weighted_posterior_ = found.posterior(x, y, counts=counts)
+        self.architecture_, self.process_ = found.names[0], found.processes[0]
+        self.posterior_ = self.weighted_posterior_.posteriors[0]
 
     def _forget(self) -> None:
         """What only some fits set, and files do not hold."""

@@ -63,7 +63,8 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         integrate_rows: with at most so many rows, and no `net` of the user's own, hyperparameters are integrated out
             under the priors of `widetail.learning.HYPERPRIORS` and candidates averaged by their evidence (see
             `widetail.learning.integrate_evidence`): sums of functions of single features, of pairs of features and of
-            any of them, and a relu network. Predictions are then those of some dozens of processes. 0 for never.
+            any of them, and a relu network. With up to three times as many, the best architecture is chosen, and its
+            hyperparameters integrated. Predictions are then those of some dozens of processes. 0 for never.
         target: what y can be: "real"; "positive", for which a map to the real line (a logarithm of small values,
             nothing for large ones) is chosen by the evidence, with its Jacobian; "bounded", strictly between 0 and 1,
             with log odds; "integer", whose predictive distribution has probabilities of whole numbers; "auto"
@@ -184,11 +185,12 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         self.y_scaling_ = scaling
         self._learn_and_condition(x, scaling.apply(columns).reshape(y.shape), weights)
         posterior = self.posterior_
-        self.tails_ = (
-            Tails.measure(posterior.y, self._mixture.left_out(), posterior.rows.counts, self._half_a_step)
-            if self.calibrate
-            else None
-        )
+        self.tails_ = None
+        if self.calibrate:
+            # hyperparameters that are integrated out have their say in the width already
+            least = 0.0 if self.integrated_ is None else 1.0
+            left, counts = self._mixture.left_out(), posterior.rows.counts
+            self.tails_ = Tails.measure(posterior.y, left, counts, self._half_a_step, least)
         return self
 
     def _recognised(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Target:

@@ -39,7 +39,14 @@ class Tails:
             raise ValueError(f"degrees and factor must be positive; got {self.degrees} and {self.factor}.")
 
     @classmethod
-    def measure(cls, y: np.ndarray, left_out: LeftOut, counts: np.ndarray, half_a_step: float = 0.0) -> "Tails":
+    def measure(
+        cls,
+        y: np.ndarray,
+        left_out: LeftOut,
+        counts: np.ndarray,
+        half_a_step: float = 0.0,
+        smallest_factor: float = 0.0,
+    ) -> "Tails":
         """By maximum likelihood, with a weak prior on what the model says; rows count as often as observed.
 
         Args:
@@ -48,11 +55,16 @@ class Tails:
             counts: how often each row was observed.
             half_a_step: of targets that were seen rounded, how far off they may be; what counts is then the probability
                 of the interval.
+            smallest_factor: what the factor is at least. Left-out rows had a say in what was learned and are met too
+                well: 1 where that is known not to make intervals too narrow.
         """
+        bounds = [INVERSE_DEGREES, (max(LOG_FACTORS[0], np.log(max(smallest_factor, 1e-300))), LOG_FACTORS[1])]
         scores = ((y - left_out.location) / left_out.scale).reshape(len(y), -1)
         if half_a_step:
-            return cls(*(np.array([part]) for part in _fit_rounded(scores[:, 0], half_a_step / left_out.scale, counts)))
-        return cls(*np.array([_fit(column, counts) for column in scores.T]).T)
+            return cls(
+                *(np.array([part]) for part in _fit_rounded(scores[:, 0], half_a_step / left_out.scale, counts, bounds))
+            )
+        return cls(*np.array([_fit(column, counts, bounds) for column in scores.T]).T)
 
     def apply(self, dist: Predictive) -> Predictive:
         """The predictive distribution with the width and tails that were measured."""
@@ -60,7 +72,7 @@ class Tails:
         return Recalibrated(dist, *(part[0] if one else part for part in (self.degrees, self.factor)))
 
 
-def _fit(scores: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+def _fit(scores: np.ndarray, counts: np.ndarray, bounds: list[tuple[float, float]]) -> tuple[float, float]:
     def loss_and_gradient(point: np.ndarray) -> tuple[float, np.ndarray]:
         inverse, log_factor = point
         nu = 1 / inverse
@@ -79,7 +91,7 @@ def _fit(scores: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
         loss_and_gradient,
         [0.1, 0.0],
         jac=True,
-        bounds=[INVERSE_DEGREES, LOG_FACTORS],
+        bounds=bounds,
         method="L-BFGS-B",
         options={"ftol": 1e-14, "gtol": 1e-10},
     )
@@ -87,7 +99,9 @@ def _fit(scores: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     return 1 / inverse, float(np.exp(log_factor))
 
 
-def _fit_rounded(scores: np.ndarray, halves: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+def _fit_rounded(
+    scores: np.ndarray, halves: np.ndarray, counts: np.ndarray, bounds: list[tuple[float, float]]
+) -> tuple[float, float]:
     """The same of intervals `scores - halves` to `scores + halves`."""
 
     def loss(point: np.ndarray) -> float:
@@ -98,8 +112,6 @@ def _fit_rounded(scores: np.ndarray, halves: np.ndarray, counts: np.ndarray) -> 
         prior = 0.5 * (log_factor / SPREAD_OF_LOG_FACTOR) ** 2 + inverse / MEAN_OF_INVERSE_DEGREES
         return prior - float(counts @ np.log(np.maximum(share, 1e-300)))
 
-    found = scipy.optimize.minimize(
-        loss, [0.1, 0.0], bounds=[INVERSE_DEGREES, LOG_FACTORS], method="L-BFGS-B", options={"ftol": 1e-12}
-    )
+    found = scipy.optimize.minimize(loss, [0.1, 0.0], bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-12})
     inverse, log_factor = found.x
     return 1 / inverse, float(np.exp(log_factor))

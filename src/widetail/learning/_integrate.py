@@ -29,7 +29,7 @@ DEGREES = 8.0  # of the t distribution that draws come from: wider than a normal
 DRAWS_PER_PRIOR_DRAW = 4  # some draws are of the prior: they find other optima, and bound the weights
 SMALL_STEP = 1e-3  # of the logarithms, for second derivatives
 SMOOTH = {"length_scale": 6.0, "weight_var": 0.05, "noise": 1e-6}  # the second start
-LIGHTEST = 1e-3  # of all weights together: lighter draws are left out
+FINE_GAIN = 0.003  # nats: the centre of the draws need not be nearer to the optimum than that
 LARGE = 1e10  # what a line search sees where the covariance cannot be factored
 
 
@@ -39,7 +39,7 @@ class Integrated:
     """Processes that stand for the posterior of their hyperparameters.
 
     Attributes:
-        processes: draws of all candidates, the heaviest first.
+        processes: draws of all candidates, those of the one with the largest evidence first.
         names: of which candidate each is.
         weights: one per process, adding up to one.
         log_evidences: of every candidate by name, hyperparameters integrated out, in nats.
@@ -95,7 +95,9 @@ def integrate_evidence(
     y: Any,
     *,
     hyperpriors: Mapping[str, tuple[float, float]] | None = None,
-    draws: int = 32,
+    draws: int = 128,
+    keep: int = 32,
+    smooth: bool = True,
     max_iterations: int = 100,
     tolerance: float = 1e-7,
     seed: int = 0,
@@ -106,7 +108,7 @@ def integrate_evidence(
     """Average processes over the posterior of their hyperparameters, and over candidates by their evidence.
 
     For few rows: it costs the optimum that `fit_evidence` finds, one evaluation per learned number for second
-    derivatives, and `draws` factorisations; predictions then cost as many posteriors as have weight.
+    derivatives, and `draws` factorisations; predictions then cost `keep` posteriors at most.
 
     Args:
         candidates: a process, or several by name; their float parameters are where learning starts.
@@ -116,8 +118,12 @@ def integrate_evidence(
             field, such as {"length_scale": (1.0, 0.5)}; "noise" for the noise variance.
         draws: of each candidate's hyperparameters around its optimum, and a quarter as many of the prior; powers of
             two are best.
+        keep: how many processes to predict with: draws of all candidates, each as often as its weight says.
+        smooth: whether the optimum is looked for from a second start as well: hardly any noise, and functions that
+            hardly bend. False where candidates have been learned.
         max_iterations: of each optimisation.
-        tolerance: of each optimisation, in nats per observation.
+        tolerance: of each optimisation, in nats per observation; it ends before where a step gains less than 0.003
+            nats of all rows together.
         seed: of the draws.
         noise_weights, counts: as in `ScaleMixture.posterior`.
         progress: True for a bar on a terminal, or a function of (candidates done, in all).
@@ -143,18 +149,20 @@ def integrate_evidence(
     for done, (name, process) in enumerate(candidates.items()):
         report(done, len(candidates))
         problem = _Problem(process, x, y, rows, hyperpriors)
-        found[name] = _draw(problem, draws, max_iterations, tolerance, seed)
+        centre = problem.optimum(max_iterations, max(tolerance, FINE_GAIN / rows.observations), smooth=smooth)
+        found[name] = _draw(problem, centre, draws, seed)
     report(len(candidates), len(candidates))
     log_weights = np.concatenate([part.log_weights for part in found.values()])
     weights = np.exp(log_weights - scipy.special.logsumexp(log_weights))
     processes = [process for part in found.values() for process in part.processes]
     names = [name for name, part in found.items() for _ in part.processes]
-    order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > LIGHTEST]
+    times = _as_often(weights, keep, seed)
     evidences = {name: float(scipy.special.logsumexp(part.log_weights)) for name, part in found.items()}
+    order = sorted(np.flatnonzero(times), key=lambda i: (-evidences[names[i]], -times[i]))
     return Integrated(
         processes=[processes[i] for i in order],
         names=[names[i] for i in order],
-        weights=weights[order] / np.sum(weights[order]),
+        weights=times[order] / np.sum(times),
         log_evidences=evidences,
         effective={name: part.effective for name, part in found.items()},
         best=found[max(evidences, key=lambda name: evidences[name])].best,
@@ -183,16 +191,18 @@ class _Problem:
             return -np.inf
         return evidence + self.prior.log_prob_and_gradient(vector)[0]
 
-    def starts(self) -> list[np.ndarray]:
+    def starts(self, *, smooth: bool) -> list[np.ndarray]:
         """As given; and nearly without noise, with functions that hardly bend, from where smooth ones are found."""
         given = self.parameters.start()
+        if not smooth:
+            return [np.clip(given, self.low, self.high)]
         parts = []
         for slot, values in self.parameters.split(given):
             field = slot.field if slot.part == "kernel" else slot.part
             parts.append(np.full(slot.size, np.log(SMOOTH[field])) if field in SMOOTH else values)
         return [np.clip(start, self.low, self.high) for start in (given, np.concatenate(parts))]
 
-    def optimum(self, max_iterations: int, tolerance: float) -> np.ndarray:
+    def optimum(self, max_iterations: int, tolerance: float, *, smooth: bool) -> np.ndarray:
         """The best of what the starts lead to."""
         count = self.rows.observations
 
@@ -207,7 +217,7 @@ class _Problem:
         bounds = list(zip(self.low, self.high, strict=True))
         found = [
             scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-            for start in self.starts()
+            for start in self.starts(smooth=smooth)
         ]
         return min(found, key=lambda result: result.fun).x
 
@@ -234,9 +244,8 @@ class _Draws:
     best: ScaleMixture
 
 
-def _draw(problem: _Problem, draws: int, max_iterations: int, tolerance: float, seed: int) -> _Draws:
-    """Weighted draws of one candidate's hyperparameters."""
-    centre = problem.optimum(max_iterations, tolerance)
+def _draw(problem: _Problem, centre: np.ndarray, draws: int, seed: int) -> _Draws:
+    """Weighted draws of one candidate's hyperparameters, around their optimum and from their prior."""
     values, vectors = problem.precision(centre)
     uniform = _uniform(draws, len(centre) + 1, seed)
     stretch = np.sqrt(DEGREES / scipy.stats.chi2.ppf(uniform[:, -1], DEGREES))
@@ -262,6 +271,12 @@ def _draw(problem: _Problem, draws: int, max_iterations: int, tolerance: float, 
         effective=float(1 / np.sum(shares**2)),
         best=problem.parameters.process(centre),
     )
+
+
+def _as_often(weights: np.ndarray, keep: int, seed: int) -> np.ndarray:
+    """How often each draw is kept, `keep` times in all: its share, rounded up or down by one random number for all."""
+    ends = np.floor(keep * np.cumsum(weights) + np.random.default_rng(seed).uniform())
+    return np.diff(ends, prepend=0.0)
 
 
 def _uniform(count: int, size: int, seed: int) -> np.ndarray:
