@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
-from widetail import programs
+from widetail import nn, programs
+from widetail.kernels import KernelValues
 from widetail.programs import program
 
 X = np.random.default_rng(0).normal(size=(6, 2))
@@ -172,6 +174,60 @@ def test_what_polynomials_cannot_do_is_told():
 
     with pytest.warns(programs.AccuracyWarning, match=r"order 256.*leave out.*with_options"):
         steps.kernel(X[:2], get="nngp")
+
+
+def step(z):
+    return jnp.where(z > 0.5, 1.0, 0.0)
+
+
+@program
+def stepped(p, x):
+    return p.nonlin(step, p.input_matrix(2.0) @ x)
+
+
+@pytest.mark.filterwarnings("ignore::widetail.programs.AccuracyWarning")
+def test_functions_that_jump_are_integrated_from_jump_to_jump():
+    """Of a variable with itself, and of one with a mean, exactly; of pairs as nn.Elementwise says."""
+    net = nn.Sequential(nn.Dense(weight_var=2.0), nn.Elementwise(step, order=256))
+    found, layers = stepped.kernel(X), net.kernel(X)
+    np.testing.assert_allclose(found.nngp, layers.nngp, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(found.ntk, layers.ntk, rtol=1e-12, atol=1e-15)
+
+    @program
+    def of_two(p, x):
+        return p.nonlin(step, 0.3 + p.input_matrix(2.0) @ x) * p.nonlin(jnp.tanh, p.input_matrix() @ x)
+
+    deviation = np.sqrt(2 * np.diag(gram(X)))
+    squares = scipy.special.ndtr(-0.2 / deviation) * dual(np.tanh, gram(X)).diagonal()
+    np.testing.assert_allclose(of_two.diagonal(X, get="nngp").nngp, squares, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::widetail.programs.AccuracyWarning")
+def test_every_way_to_ask_has_the_accuracy_of_kernel():
+    """Sums, multiples, diagonals, gradients: all with as many polynomials, and all warn."""
+
+    @program
+    def steep(p, x):
+        return p.nonlin(jnp.tanh, p.input_matrix(60.0) @ x)
+
+    k = steep.kernel(X, get="nngp").nngp
+    assert abs(steep.with_options(order=16).kernel(X, get="nngp").nngp - k).max() == 0
+    own = steep.for_inputs(X)
+    assert own.options.order == 256
+    assert steep.options.order == 64
+    np.testing.assert_array_equal((2.0 * steep).kernel(X, get="nngp").nngp, 2.0 * k)
+    np.testing.assert_array_equal((steep + stepped * stepped).for_inputs(X).first.options.order, 256)
+    np.testing.assert_array_equal(steep.diagonal(X, get="nngp").nngp, np.diag(k))
+    cotangent = KernelValues(nngp=np.ones((len(X), len(X))))
+    gradient = steep.pull_back(cotangent, X)
+    assert jax.tree.structure(gradient) == jax.tree.structure(steep)
+    more = [(name, float(value)) for name, value in steep.variances.items()]
+    ((name, var),) = more
+    ends = [own.with_variances(**{name: var * (1 + e)}).kernel(X, get="nngp").nngp.sum() for e in (1e-4, -1e-4)]
+    np.testing.assert_allclose(gradient.variances[name], (ends[0] - ends[1]) / (2e-4 * var), rtol=1e-5)
+    for ask in (steep.diagonal, (2.0 * steep).kernel, (steep + steep).diagonal):
+        with pytest.warns(programs.AccuracyWarning, match="order 256"):
+            ask(X, get="nngp")
 
 
 @pytest.mark.slow

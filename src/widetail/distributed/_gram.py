@@ -14,6 +14,7 @@ from widetail.stores import Location, Pair, Tiles, TileStore
 
 ROWS_PER_TILE = 2000
 TILES_IN_MEMORY = 16  # what a worker may need at most, with room for Python, JAX and its own libraries
+ROWS_TO_SETTLE = 256  # from which the accuracy of integrals is told
 FEWEST_BLOCKS = 10  # so that a handful of workers share the work evenly
 
 
@@ -232,10 +233,8 @@ def checked(kernel: Any, x: Any, get: str) -> tuple[Any, np.ndarray, int | None]
         return kernel, np.asarray(x), None
     check_get(kernel, get)
     x, _ = check_inputs(kernel, x, None)
-    uses_samples = getattr(kernel, "uses_samples", None)
-    if uses_samples is not None and uses_samples(x.shape[1:]):
-        kernel.kernel(x[:1], get=get)  # warns here of the error of its integrals; warnings of workers are not seen
     x = np.asarray(x)
+    kernel = kernel.for_inputs(x[:ROWS_TO_SETTLE], None, get)  # one accuracy for all tiles, and warnings that are seen
     return kernel, x, tile_rows(kernel.numbers_per_pair(x.shape[1:]), len(x))
 
 

@@ -40,8 +40,8 @@ class FirstRows:
 
     def followed_by(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> "FirstRows":
         """These and more."""
-        parts = (np.concatenate(pair) for pair in ((self.x, x), (self.y, y), (self.counts, counts)))
-        return FirstRows(*parts, self.learned_from)
+        x, y, counts = (np.concatenate(pair) for pair in ((self.x, x), (self.y, y), (self.counts, counts)))
+        return FirstRows(x, y, counts, self.learned_from)
 
     @property
     def have_grown(self) -> bool:

@@ -30,6 +30,18 @@ class Breaks(NamedTuple):
     points: tuple[float, ...]
     level: int | None
 
+    def decay(self, derivative: int = 0) -> float | None:
+        """The power of one over j with which squares of Hermite coefficients decrease; None for a smooth function.
+
+        A jump has no share in the slope, which is 0 beside it.
+        """
+        return None if self.level is None else max(self.level - derivative, 0) + 1.5
+
+    def distances(self, like: Any, mean: Any = None) -> Any:
+        """How far from zero, or from means, such points are, an axis in front of those of `like`."""
+        points = jnp.asarray(self.points, like.dtype).reshape(-1, *(1,) * like.ndim)
+        return points if mean is None else jnp.abs(jnp.concatenate([points - mean, points + mean]))
+
 
 SMOOTH = Breaks((), None)
 

@@ -83,7 +83,7 @@ def mehler_sum(
     order = first.shape[0] - 2
     total = first[-1] * second[-1] * c + first[-2] * second[-2]
     if decay is not None:
-        total = total * _spread(c, order, decay)
+        total = total * spread_power(c, order, decay)
     for j in reversed(range(order)):
         total = total * c + first[j] * second[j]
     return total
@@ -93,7 +93,7 @@ def mehler_sum(
 _POWERS = 16
 
 
-def _spread(c: Float[Array, "..."], order: int, decay: float) -> Float[Array, "..."]:
+def spread_power(c: Float[Array, "..."], order: int, decay: float) -> Float[Array, "..."]:
     """The sum of (order + 2 m)^-decay c^(2 m) over all m, divided by its value at 1."""
     step, weights = _spread_weights(order, decay)
     power = c**step  # then its squares, one after the other: c to the power of step, 2 step, 4 step, ...

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ NODES = 24  # in every piece
 
 def coefficients_by_pieces(
     fn: Callable[[Any], Any],
-    points: Sequence[float],
+    points: Float[Array, "places ..."],
     norm: Float[Array, "..."],
     inverse: Float[Array, "..."],
     order: int,
@@ -27,7 +27,7 @@ def coefficients_by_pieces(
 
     Args:
         fn: maps an array to a pytree of arrays of the same shape, one for every function.
-        points: distances from zero of the points on either side, as `find_breaks` gives them.
+        points: distances from zero of the points on either side, as `Breaks.distances` gives them.
         norm: standard deviations of the variable.
         inverse: their reciprocals, or 0 where the variable does not vary.
         order: how many polynomials, an even number.
@@ -38,7 +38,7 @@ def coefficients_by_pieces(
     # A piece must be short enough for the waves of the highest polynomial, about sqrt(2 order) radians a unit.
     even_parts = np.linspace(0, FARTHEST, 1 + max(6, math.ceil(math.sqrt(order))))
     column = (-1,) + (1,) * norm.ndim
-    breaks = jnp.clip(jnp.asarray(points, norm.dtype).reshape(column) * inverse, 0, FARTHEST)
+    breaks = jnp.clip(points * inverse, 0, FARTHEST)
     fixed = jnp.broadcast_to(jnp.asarray(even_parts, norm.dtype).reshape(column), (len(even_parts), *norm.shape))
     edges = jnp.sort(jnp.concatenate([fixed, breaks]), axis=0)
     x, legendre = (a.reshape(column).astype(norm.dtype) for a in _gauss_legendre())

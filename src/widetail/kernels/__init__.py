@@ -16,6 +16,7 @@ from widetail.kernels._distances import inner_products as inner_products
 from widetail.kernels._distances import middle_of as middle_of
 from widetail.kernels._distances import squared_distances as squared_distances
 from widetail.kernels._engine import evaluate as evaluate
+from widetail.kernels._engine import evaluate_diagonal as evaluate_diagonal
 from widetail.kernels._facts import matrix_facts as matrix_facts
 from widetail.kernels._facts import matrix_notes as matrix_notes
 from widetail.kernels._inputs import check_get as check_get

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -93,7 +94,8 @@ class Kernel(eqx.Module):
         if not is_traced(self, x1, x2):
             hand = self.for_numpy(x1, x2, get)
             if hand is None:
-                return evaluate(self, x1, x2, get, max_memory=max_memory, progress=progress)
+                own = self.for_inputs(x1, x2, get)
+                return evaluate(own, x1, x2, get, max_memory=max_memory, progress=progress)
             check_memory((len(x1), len(x1 if x2 is None else x2)), KernelValues(nngp=True), x1.dtype, max_memory)
             return KernelValues(evaluate_by_hand(hand, x1, x2, progress))
         rows_fn, cross_fn = self.rows_fn(get), self.cross_fn(get)
@@ -124,7 +126,9 @@ class Kernel(eqx.Module):
         if is_traced(self, x):
             return self.rows_fn(get)(jnp.asarray(x)).diagonal
         hand = self.for_numpy(x, None, get)
-        return evaluate_diagonal(self, x, get) if hand is None else KernelValues(hand.diagonal(hand.side(x)))
+        if hand is not None:
+            return KernelValues(hand.diagonal(hand.side(x)))
+        return evaluate_diagonal(self.for_inputs(x, None, get), x, get)
 
     def cost(self, x1: Any, x2: Any = None, get: Get = "both") -> Cost:
         """Time and memory that `kernel(x1, x2, get)` would take, from running one tile of it.
@@ -157,8 +161,22 @@ class Kernel(eqx.Module):
         get = check_cotangent(self, cotangent, (len(x1), len(x1 if x2 is None else x2)))
         hand = None if is_traced(self) else self.for_numpy(x1, x2, get)
         if hand is None:
-            return pull_back(self, cotangent, x1, x2, get, progress=progress)
+            own = self if is_traced(self, x1, x2) else self.for_inputs(x1, x2, get, tell=False)
+            found = pull_back(own, cotangent, x1, x2, get, progress=progress)
+            return jax.tree.unflatten(jax.tree.structure(self), jax.tree.leaves(found))
         return pull_back_by_hand(self, hand, np.asarray(cotangent.nngp, np.float64), x1, x2, progress)
+
+    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> "Kernel":
+        """The same kernel, as accurate as these inputs need where that depends on them; most kernels stay as they are.
+
+        `kernel`, `diagonal` and `pull_back` ask for it where inputs are concrete. Ask for it where parts of one matrix
+        are computed in several calls, so that all of them have one accuracy.
+
+        Args:
+            x1, x2, get: as in `kernel`.
+            tell: whether to warn where accuracy cannot be had.
+        """
+        return self
 
     def by_hand(self) -> ByHand | None:
         """The kernel in NumPy, where somebody wrote that down; None leaves it to the engine."""

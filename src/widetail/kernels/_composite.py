@@ -1,6 +1,7 @@
 """Sums, products and multiples of kernels, of networks, and of both."""
 
 import abc
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -45,6 +46,11 @@ class Composite(Kernel):
             return self._combined(firsts(first1, first2), seconds(second1, second2))
 
         return cross
+
+    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> Kernel:
+        """Both as accurate as they need to be."""
+        parts = {name: getattr(self, name).for_inputs(x1, x2, get, tell=tell) for name in ("first", "second")}
+        return dataclasses.replace(self, **parts)
 
     def _combined(self, first: KernelValues, second: KernelValues) -> KernelValues:
         return KernelValues(
@@ -109,6 +115,9 @@ class Product(Composite):
     def cross_fn(self, get: Get) -> CrossFn:
         return super().cross_fn("nngp")
 
+    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> Kernel:
+        return super().for_inputs(x1, x2, "nngp", tell=tell)
+
     def combine(self, first: Any, second: Any) -> Any:
         return first * second
 
@@ -158,6 +167,10 @@ class Scaled(Kernel):
         """The kernel on a tile, then the multiple."""
         base = self.base.cross_fn(get)
         return lambda rows1, rows2: self._multiple(base(rows1.statistics, rows2.statistics))
+
+    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> Kernel:
+        """The kernel as accurate as it needs to be."""
+        return dataclasses.replace(self, base=self.base.for_inputs(x1, x2, get, tell=tell))
 
     def _multiple(self, values: KernelValues) -> KernelValues:
         return KernelValues(*(None if k is None else jnp.asarray(self.variance, k.dtype) * k for k in values))

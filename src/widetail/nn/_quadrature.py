@@ -38,13 +38,13 @@ class HermiteActivation(Activation):
     def statistics(self, variance):
         norm, inverse = norm_and_inverse(variance)
         jax.eval_shape(self.function, norm)  # a function that cannot be used is refused here, before it is looked at
-        points = self.breaks().points
+        breaks = self.breaks()
 
         def both(z):
             return jax.jvp(self.function, (z,), (jnp.ones_like(z),))
 
-        if points:
-            value, slope = coefficients_by_pieces(both, points, norm, inverse, self.order)
+        if breaks.points:
+            value, slope = coefficients_by_pieces(both, breaks.distances(norm), norm, inverse, self.order)
         else:
             nodes, projection, weights = hermite_rule(self.order, str(variance.dtype))
             found = both(nodes.reshape(-1, *(1,) * variance.ndim) * norm)
@@ -53,19 +53,14 @@ class HermiteActivation(Activation):
 
     def dual(self, k12, first, second):
         c = jnp.clip(k12 * (first["inverse"] * second["inverse"]), -1, 1)
-        return mehler_sum(c, first["value"], second["value"], self._decay(0))
+        return mehler_sum(c, first["value"], second["value"], self.breaks().decay())
 
     def dual_and_slope(self, k12, first, second):
         c = jnp.clip(k12 * (first["inverse"] * second["inverse"]), -1, 1)
         return (
-            mehler_sum(c, first["value"], second["value"], self._decay(0)),
-            mehler_sum(c, first["slope"], second["slope"], self._decay(1)),
+            mehler_sum(c, first["value"], second["value"], self.breaks().decay()),
+            mehler_sum(c, first["slope"], second["slope"], self.breaks().decay(1)),
         )
-
-    def _decay(self, derivative: int) -> float | None:
-        """How the squares of coefficients decrease; a jump has no share in the slope, which is 0 beside it."""
-        level = self.breaks().level
-        return None if level is None else max(level - derivative, 0) + 1.5
 
     def at_equal(self, variance):
         statistics = self.statistics(variance)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-4
 # Where raising them ends.
 MOST = Options(order=256, degree=48)
+T = TypeVar("T")
 # Rows of which `accuracy` computes the kernel twice.
 ROWS_CHECKED = 8
 
@@ -63,6 +65,30 @@ class _Observed:
     def cross_fn(self, get: Get) -> CrossFn:
         return lambda rows1, rows2: self._mean(self.program.replicates_of_pairs(rows1, rows2, get))
 
+    def tell(self) -> None:
+        """Warn of errors that are larger than they should be."""
+        program = self.program
+        if self.standard_errors:
+            error, size = max(self.standard_errors)
+            warnings.warn(
+                f"{program}: functions of more than two dependent Gaussian variables were integrated by quasi-Monte "
+                f"Carlo with {program.options.samples} points. The largest standard error of the kernel is "
+                f"{error:.1e}, where it is up to {size:.2g}. More points: program.with_options(samples=...).",
+                QuasiMonteCarloWarning,
+                stacklevel=5,
+            )
+        worst = max(self.left_out.values(), default=0.0)
+        if worst > TOLERANCE:
+            warnings.warn(
+                f"{program}: Hermite polynomials (order {program.options.order} in one variable, degree "
+                f"{program.options.degree} in two) leave out up to {worst:.1e} of the second moment of a function, and "
+                f"expectations may be wrong by as much of their size; {TOLERANCE:g} is meant. Functions with kinks or "
+                f"jumps and large variances need many: program.with_options(order=..., degree=...), or an activation "
+                f"of nn with a closed form. program.accuracy(x) estimates the error of the kernel.",
+                AccuracyWarning,
+                stacklevel=5,
+            )
+
     def _mean(self, replicates: KernelValues) -> KernelValues:
         for values in replicates:
             if values is not None and len(values) > 1:
@@ -86,34 +112,32 @@ def evaluate(program: "Program", x1: Any, x2: Any, get: Get, **options: Any) -> 
     """A program's kernel of concrete inputs: as many polynomials as it takes, and a warning where they fall short."""
     kernels.check_get(program, get)
     x1, x2 = kernels.check_inputs(program, x1, x2)
+    values, observed = _observed(program, lambda one: kernels.evaluate(one, x1, x2, get, **options))
+    observed.tell()
+    return values
+
+
+def settled(program: "Program", x1: Any, x2: Any, get: Get, *, tell: bool) -> "Program":
+    """The program with as many polynomials as these inputs take, each with itself."""
+
+    def of_rows(one: _Observed) -> None:
+        for x in (x1,) if x2 is None else (x1, x2):
+            kernels.evaluate_diagonal(one, x, get)
+
+    _, observed = _observed(program, of_rows)
+    if tell:
+        observed.tell()
+    return observed.program
+
+
+def _observed(program: "Program", evaluate: Callable[[_Observed], T]) -> tuple[T, _Observed]:
+    """What an evaluation gives with enough polynomials, and what is known of its errors."""
     while True:
         observed = _Observed(program)
         try:
-            values = kernels.evaluate(observed, x1, x2, get, **options)
-            break
+            return evaluate(observed), observed
         except _TooCoarseError as found:
             program = program.with_options(order=found.options.order, degree=found.options.degree)
-    if observed.standard_errors:
-        error, size = max(observed.standard_errors)
-        warnings.warn(
-            f"{program}: functions of more than two dependent Gaussian variables were integrated by quasi-Monte Carlo "
-            f"with {program.options.samples} points. The largest standard error of the kernel is {error:.1e}, where "
-            f"it is up to {size:.2g}. More points: program.with_options(samples=...).",
-            QuasiMonteCarloWarning,
-            stacklevel=4,
-        )
-    worst = max(observed.left_out.values(), default=0.0)
-    if worst > TOLERANCE:
-        warnings.warn(
-            f"{program}: Hermite polynomials (order {program.options.order} in one variable, degree "
-            f"{program.options.degree} in two) leave out up to {worst:.1e} of the second moment of a function, and "
-            f"expectations may be wrong by as much of their size; {TOLERANCE:g} is meant. Functions with kinks or "
-            f"jumps and large variances need many: program.with_options(order=..., degree=...), or an activation of "
-            f"nn with a closed form. program.accuracy(x) estimates the error of the kernel.",
-            AccuracyWarning,
-            stacklevel=4,
-        )
-    return values
 
 
 def accuracy(program: "Program", x1: Any, x2: Any) -> list[Accuracy]:

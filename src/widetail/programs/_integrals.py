@@ -12,7 +12,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from widetail import nn
-from widetail.gaussian import hermite_coefficients, hermite_rule, mehler_sum, norm_and_inverse
+from widetail.gaussian import (
+    Breaks,
+    coefficients_by_pieces,
+    find_breaks,
+    hermite_coefficients,
+    hermite_rule,
+    mehler_sum,
+    norm_and_inverse,
+    spread_power,
+)
 from widetail.programs._expressions import Expression, evaluate, slopes
 
 # Terms of a sum, all arrays: (numbers, factors per row of side 1, factors per row of side 2, block or None for one).
@@ -152,14 +161,28 @@ def hermite(expression: Expression, slope: bool, order: int, mean: Any, variance
     With `slope`, those of its derivative.
     """
     norm, inverse = norm_and_inverse(variance)
-    nodes, projection, weights = hermite_rule(order, str(variance.dtype))
-    z = nodes.reshape(-1, 1) * norm + (0 if mean is None else mean)
-    values = slopes(expression, (z,), scalars)[0] if slope else evaluate(expression, (z,), scalars, z)
-    values = jnp.broadcast_to(values, z.shape)
-    return {"inverse": inverse, "value": hermite_coefficients(values, projection, weights)}
+
+    def values_at(z: Any) -> Any:
+        z = z if mean is None else z + mean
+        found = slopes(expression, (z,), scalars)[0] if slope else evaluate(expression, (z,), scalars, z)
+        return jnp.broadcast_to(found, z.shape)
+
+    breaks = breaks_of(expression, len(scalars))
+    if breaks.points:
+        value = coefficients_by_pieces(values_at, breaks.distances(norm, mean), norm, inverse, order)
+    else:
+        nodes, projection, weights = hermite_rule(order, str(variance.dtype))
+        value = hermite_coefficients(values_at(nodes.reshape(-1, 1) * norm), projection, weights)
+    return {"inverse": inverse, "value": value}
 
 
-def mehler(same_function: bool, cross: bool, terms: Sum, first: Any, second: Any) -> Float[Array, "..."]:
+@functools.lru_cache(maxsize=1024)
+def breaks_of(expression: Expression, scalars: int) -> Breaks:
+    """Where a function of one Gaussian variable is not smooth; nothing of one that has parameters."""
+    return Breaks((), None) if scalars else find_breaks(lambda z: evaluate(expression, (z,), (), z))
+
+
+def mehler(decay: float | None, same_function: bool, cross: bool, terms: Sum, first: Any, second: Any) -> Any:
     """E[phi(z) psi(z')] from Hermite coefficients.
 
     What a truncated series leaves out is known for a function with itself; for two functions it is dropped.
@@ -168,10 +191,14 @@ def mehler(same_function: bool, cross: bool, terms: Sum, first: Any, second: Any
     k = _like_statistics(add_up(cross, terms), first["inverse"], second["inverse"])
     c = jnp.clip(k * (first["inverse"] * second["inverse"]), -1, 1)
     values1, values2 = first["value"], second["value"]
+    order = min(len(values1), len(values2)) - 2
     if not same_function:
-        order = min(len(values1), len(values2)) - 2
-        values1, values2 = values1[:order], values2[:order]
-    return power_series(c, values1, values2)
+        return power_series(c, values1[:order], values2[:order])
+    if decay is None:
+        return power_series(c, values1, values2)
+    found = power_series(c, values1[:order], values2[:order])
+    rest = values1[-2] * values2[-2] + values1[-1] * values2[-1] * c
+    return found + rest * c**order * spread_power(c, order, decay)
 
 
 @jax.custom_vjp

@@ -242,7 +242,7 @@ class Limit(Induction):
         first, second = (yield self.hermite(0, atom1)), (yield self.hermite(1, atom2))
         if self.same and atom1.key == atom2.key:
             return self._block(integrals.second_moment, (), first)
-        return self._block(integrals.mehler, (atom1.expression == atom2.expression, cross), k, first, second)
+        return self._block(integrals.mehler, (*one_function(atom1, atom2), cross), k, first, second)
 
     def _several(self, atom1: Atom, atom2: Atom) -> Steps:
         """E[phi(z1, z2) psi(z1', z2')] of up to two variables each."""
@@ -456,6 +456,12 @@ class Limit(Induction):
             return limit.recorder.call(planar.coefficients, fixed, means, covariances, (yield limit._parameters(atom)))
 
         return self._row(side, f"planar {atom.key}{'' if slope is None else f' slope {slope}'}", make)
+
+
+def one_function(atom1: Atom, atom2: Atom, derivative: int = 0) -> tuple[float | None, bool]:
+    """How fast squares of Hermite coefficients decrease where the function is not smooth, and whether it is but one."""
+    is_one = atom1.expression == atom2.expression
+    return (integrals.breaks_of(atom1.expression, len(atom1.scalars)).decay(derivative) if is_one else None), is_one
 
 
 def _count_uses(graph: Graph) -> list[int]:

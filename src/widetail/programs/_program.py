@@ -13,10 +13,10 @@ import numpy as np
 
 from widetail.checks import as_parameter, check_count, check_variance
 from widetail.files import savable
-from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
+from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn, check_inputs
 from widetail.nn import Parametrisation
 from widetail.numerics import is_traced
-from widetail.programs._accuracy import accuracy, evaluate, mean_of
+from widetail.programs._accuracy import accuracy, evaluate, mean_of, settled
 from widetail.programs._evaluation import Accuracy, Options
 from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
@@ -184,10 +184,6 @@ class Program(Kernel):
         drawn = drawn_variables(graph)
         return [(a, b) for a in drawn for b in drawn if a <= b and graph.lines[a].roots & graph.lines[b].roots]
 
-    def uses_samples(self, input_shape: tuple[int, ...]) -> bool:
-        """Whether a function of more than two dependent variables asks for quasi-Monte Carlo."""
-        return needs(self._decomposed(tuple(input_shape))) is None
-
     def accuracy(self, x1: Any, x2: Any = None) -> list[Accuracy]:
         """Estimated errors of the kernel (`get="nngp"`) with these options, from the first few rows.
 
@@ -205,7 +201,9 @@ class Program(Kernel):
         """The kernels between the rows of `x1` and of `x2`; see `kernels.Kernel.kernel`.
 
         For concrete inputs the number of Hermite polynomials is raised, up to four times, until expectations are good
-        to 1e-4 of their size. Under JAX transformations it is what `with_options` says.
+        to 1e-4 of their size; in `diagonal`, `pull_back`, sums and multiples of programs and on a cluster too. Under
+        JAX transformations it is what `with_options` says, and nothing warns: `for_inputs(x)` is the program to
+        transform.
 
         Warns:
             AccuracyWarning: polynomials do not suffice, as for functions with jumps.
@@ -215,6 +213,10 @@ class Program(Kernel):
         if is_traced(self, x1, x2):
             return super().kernel(x1, x2, get, **options)
         return evaluate(self, x1, x2, get, **options)
+
+    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> "Program":
+        """With as many Hermite polynomials as these inputs take, from carrying each through the program with itself."""
+        return settled(self, *check_inputs(self, x1, x2), get, tell=tell)
 
     def with_options(
         self, *, order: int | None = None, degree: int | None = None, samples: int | None = None

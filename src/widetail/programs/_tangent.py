@@ -15,7 +15,7 @@ from widetail.programs._expressions import Atom, Part, independent_groups, produ
 from widetail.programs._functions import piecewise_linear
 from widetail.programs._induction import Steps, Variable
 from widetail.programs._integrals import Sum, scaled
-from widetail.programs._limit import Limit
+from widetail.programs._limit import Limit, one_function
 
 
 class TangentLimit(Limit):
@@ -89,4 +89,4 @@ class TangentLimit(Limit):
         first, second = (yield self.hermite(0, atom1, slope=True)), (yield self.hermite(1, atom2, slope=True))
         if self.same and atom1.key == atom2.key:
             return call(integrals.second_moment, (), first)
-        return call(integrals.mehler, (atom1.expression == atom2.expression, cross), k, first, second)
+        return call(integrals.mehler, (*one_function(atom1, atom2, 1), cross), k, first, second)

@@ -75,10 +75,7 @@ class Grouped(Kernel):
         prepare, known = net.rows_fn(get), len(self.places)
 
         def rows(x: Any) -> Rows:
-            features, gaps = factor * x[:, :known], factor * x[:, known:]
-            none = jnp.zeros_like(gaps)
-            first = prepare(jnp.concatenate([features, gaps, none], axis=1))
-            second = prepare(jnp.concatenate([features, none, gaps], axis=1))
+            first, second = (prepare(side) for side in _both(factor * x, known))
             return Rows(x, (first, second), first.diagonal)
 
         return rows
@@ -92,6 +89,14 @@ class Grouped(Kernel):
 
         return pairs
 
+    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> Kernel:
+        """The network as accurate as it needs to be."""
+        net, factor = self._inner()
+        first, second = (None if x is None else _both(factor * x, len(self.places))[0] for x in (x1, x2))
+        found = net.for_inputs(first, second, get, tell=tell)
+        leaves, structure = jax.tree.leaves(self.net), jax.tree.structure(found)
+        return dataclasses.replace(self, net=jax.tree.unflatten(structure, leaves))
+
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Features and gaps."""
         expected = len(self.places) + self.groups
@@ -104,3 +109,10 @@ class Grouped(Kernel):
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """As the network."""
         return self.net.numbers_per_pair((len(self.places) + 2 * self.groups,))
+
+
+def _both(x: Any, known: int) -> tuple[Any, Any]:
+    """Rows as the first of a pair and as the second: their gaps are in coordinates of their own."""
+    features, gaps = x[:, :known], x[:, known:]
+    none = jnp.zeros_like(gaps)
+    return jnp.concatenate([features, gaps, none], axis=1), jnp.concatenate([features, none, gaps], axis=1)

@@ -116,6 +116,11 @@ class Wide(Kernel):
         """Carry every pair of inputs through the model."""
         return self.inner.cross_fn(get)
 
+    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> Kernel:
+        """The network or program inside as accurate as it needs to be."""
+        first, second = (None if x is None else self.front(x) for x in (x1, x2))
+        return dataclasses.replace(self, inner=self.inner.for_inputs(first, second, get, tell=tell))
+
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """The shape that the model was read for."""
         if tuple(input_shape) != self.info.input_shape:
