@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from widetail.checks import check_targets, like_targets, two_dimensional
+from widetail.checks import like_targets, two_dimensional
 from widetail.distributed._cluster import check_client
 from widetail.distributed._conjugate import ConjugateGradients, conjugate_gradients
 from widetail.distributed._crosses import Crosses
@@ -30,9 +30,7 @@ from widetail.process import (
     ScaledPosterior,
     add_to_diagonal,
     as_double,
-    check_counts,
     check_new,
-    check_noise_weights,
     register_cluster,
     scale_likelihood,
 )
@@ -120,17 +118,8 @@ class ClusterPosterior(ScaledPosterior):
 
     def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "ClusterPosterior":
         """The posterior with more rows, computed anew in a temporary store."""
-        x = check_new(self.kernel, self.x, x)
-        y = check_targets(x, y)
-        if y.shape[1:] != self.y.shape[1:]:
-            raise ValueError(
-                f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
-            )
-        more = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
-        rows = self.rows.and_then(more)
-        joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
-        targets = np.concatenate([self.y, y])
-        arguments = (self.kernel, self.prior, self.noise, self.inference, joined, targets, rows)
+        more = self._more_rows(x, y, noise_weights, counts)
+        arguments = (self.kernel, self.prior, self.noise, self.inference, more.x, more.y, more.rows)
         updated = condition_on_cluster(*arguments, ScaledPosterior, self.crosses.client, None, self.solver)
         assert isinstance(updated, ClusterPosterior)
         return updated

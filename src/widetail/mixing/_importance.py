@@ -42,7 +42,7 @@ class ImportancePosterior(ScalePosterior):
         return namespace(total).broadcast_to(total, self.batch_shape)
 
     def log_prob_of_log(self, log_scale: Values) -> Values:
-        """See `ScalePosterior`; the exact density over the estimated evidence."""
+        """The exact density over the estimated evidence."""
         xp = namespace(self, log_scale)
         shape = jnp.broadcast_shapes(log_scale.shape, self.batch_shape)
         points = xp.broadcast_to(log_scale, shape).reshape((-1, *self.batch_shape))
@@ -50,14 +50,14 @@ class ImportancePosterior(ScalePosterior):
         return (density - self.log_evidence).reshape(shape)
 
     def below_log(self, log_scale: Values) -> Values:
-        """See `ScalePosterior`; a step function."""
+        """A step function."""
         xp = namespace(self, log_scale)
         draws = self.log_scales.reshape((-1,) + (1,) * (log_scale.ndim - len(self.batch_shape)) + self.batch_shape)
         weights = xp.exp(self.log_weights).reshape(draws.shape)
         return xp.sum(xp.where(draws <= log_scale, weights, 0.0), axis=0)
 
     def log_quantile(self, p: Values) -> Values:
-        """See `ScalePosterior`; always one of the draws."""
+        """Always one of the draws."""
         order = jnp.argsort(self.log_scales, axis=0)
         scales = jnp.take_along_axis(self.log_scales, order, axis=0).reshape((len(order), -1))
         below = jnp.cumsum(jnp.take_along_axis(jnp.exp(self.log_weights), order, axis=0), axis=0)
@@ -68,7 +68,7 @@ class ImportancePosterior(ScalePosterior):
         return jnp.take_along_axis(scales, jnp.minimum(index, len(order) - 1), axis=0).reshape(shape)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """See `ScalePosterior`; draws with replacement."""
+        """Draws with replacement."""
         return self.log_quantile(jax.random.uniform(key, shape + self.batch_shape, dtype=float))
 
     def mean_and_var(self) -> tuple[Values, Values]:

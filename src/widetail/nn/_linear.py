@@ -87,20 +87,8 @@ class Dense(LinearLeaf):
         return add_bias(x @ weight.astype(x.dtype), parameters, self, parametrisation)
 
 
-@savable("nn.Conv")
-class Conv(Layer):
-    r"""A convolution over sequences or images, channels last.
-
-    In the limit the covariances of a window are averaged: with window offsets $o$,
-    $\Sigma_{pq} = \sigma_w^2 \, \mathrm{mean}_o K_{p+o,\,q+o} + \sigma_b^2$.
-
-    Args:
-        window: extent of the filter: an integer for every axis, or one per axis.
-        weight_var: variance of the weights times the fan-in (window size times channels).
-        bias_var: variance of the biases; 0 for none.
-        strides: steps of the window: an integer, or one per axis.
-        padding: "SAME" (zeros around), "VALID" or "CIRCULAR".
-    """
+class WindowLayer(Layer):
+    """What layers with a window of weights have in common: their arguments."""
 
     window: int | tuple[int, ...] = eqx.field(static=True)
     weight_var: Variance = eqx.field(default=1.0, converter=as_parameter)
@@ -117,7 +105,7 @@ class Conv(Layer):
         strides: int | tuple[int, ...] = 1,
         padding: Padding = "SAME",
     ):
-        refuse_positional("nn.Conv", "nn.Conv(3, weight_var=2.0, bias_var=0.1)", positional)
+        refuse_positional(self.name, f"{self.name}(3, weight_var=2.0, bias_var=0.1)", positional)
         self.window = window
         self.weight_var = weight_var
         self.bias_var = bias_var
@@ -125,12 +113,33 @@ class Conv(Layer):
         self.padding = padding
 
     def __check_init__(self):
-        check_window("nn.Conv", self.window, self.strides, self.padding)
+        check_window(self.name, self.window, self.strides, self.padding)
         check_variance("weight_var", self.weight_var, positive=True)
         check_variance("bias_var", self.bias_var)
 
+    @property
+    def name(self) -> str:
+        """As messages call the layer."""
+        return f"nn.{type(self).__name__}"
+
+
+@savable("nn.Conv")
+class Conv(WindowLayer):
+    r"""A convolution over sequences or images, channels last.
+
+    In the limit the covariances of a window are averaged: with window offsets $o$,
+    $\Sigma_{pq} = \sigma_w^2 \, \mathrm{mean}_o K_{p+o,\,q+o} + \sigma_b^2$.
+
+    Args:
+        window: extent of the filter: an integer for every axis, or one per axis.
+        weight_var: variance of the weights times the fan-in (window size times channels).
+        bias_var: variance of the biases; 0 for none.
+        strides: steps of the window: an integer, or one per axis.
+        padding: "SAME" (zeros around), "VALID" or "CIRCULAR".
+    """
+
     def signal(self, signal: Signal) -> Signal:
-        return signal.weighted(window_positions("nn.Conv", signal, self.window, self.strides, self.padding))
+        return signal.weighted(window_positions(self.name, signal, self.window, self.strides, self.padding))
 
     def needs_distances(self, wanted: bool) -> bool:
         return wanted

@@ -1,23 +1,21 @@
 """Convolutions whose weights differ from position to position, and convolutions that spread positions out."""
 
 import math
-from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from widetail.checks import as_parameter, check_variance, is_zero
+from widetail.checks import is_zero
 from widetail.files import savable
-from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight
+from widetail.nn._base import LinearLeaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance, resolve
-from widetail.nn._linear import Variance, add_bias, affine, draw_affine, pad, refuse_positional, window_average
+from widetail.nn._linear import WindowLayer, add_bias, affine, draw_affine, pad, window_average
 from widetail.nn._signal import Signal
-from widetail.nn._windows import Padding, check_window, pad_window, per_axis, window_positions, window_sum
+from widetail.nn._windows import pad_window, per_axis, window_positions, window_sum
 
 
 @savable("nn.LocalConv")
-class LocalConv(Layer):
+class LocalConv(WindowLayer):
     r"""A convolution with weights and biases of its own at every position (a locally connected layer).
 
     In the limit different positions are independent; at equal ones
@@ -31,35 +29,8 @@ class LocalConv(Layer):
         padding: "SAME" (zeros around), "VALID" or "CIRCULAR".
     """
 
-    window: int | tuple[int, ...] = eqx.field(static=True)
-    weight_var: Variance = eqx.field(default=1.0, converter=as_parameter)
-    bias_var: Variance = eqx.field(default=0.0, converter=as_parameter)
-    strides: int | tuple[int, ...] = eqx.field(static=True, default=1)
-    padding: Padding = eqx.field(static=True, default="SAME")
-
-    def __init__(
-        self,
-        window: int | tuple[int, ...],
-        *positional: Any,
-        weight_var: Variance = 1.0,
-        bias_var: Variance = 0.0,
-        strides: int | tuple[int, ...] = 1,
-        padding: Padding = "SAME",
-    ):
-        refuse_positional("nn.LocalConv", "nn.LocalConv(3, weight_var=2.0, bias_var=0.1)", positional)
-        self.window = window
-        self.weight_var = weight_var
-        self.bias_var = bias_var
-        self.strides = strides
-        self.padding = padding
-
-    def __check_init__(self):
-        check_window("nn.LocalConv", self.window, self.strides, self.padding)
-        check_variance("weight_var", self.weight_var, positive=True)
-        check_variance("bias_var", self.bias_var)
-
     def signal(self, signal: Signal) -> Signal:
-        return signal.weighted(window_positions("nn.LocalConv", signal, self.window, self.strides, self.padding))
+        return signal.weighted(window_positions(self.name, signal, self.window, self.strides, self.padding))
 
     def needs_all_pairs(self, wanted: bool) -> bool:
         return False
@@ -102,7 +73,7 @@ class LocalConv(Layer):
 
 
 @savable("nn.ConvTranspose")
-class ConvTranspose(LinearLeaf):
+class ConvTranspose(WindowLayer, LinearLeaf):
     r"""A transposed convolution: `strides - 1` zeros are put between positions, then a window slides over them.
 
     Args:
@@ -113,37 +84,13 @@ class ConvTranspose(LinearLeaf):
         padding: "SAME" (size times strides come out) or "VALID".
     """
 
-    window: int | tuple[int, ...] = eqx.field(static=True)
-    weight_var: Variance = eqx.field(default=1.0, converter=as_parameter)
-    bias_var: Variance = eqx.field(default=0.0, converter=as_parameter)
-    strides: int | tuple[int, ...] = eqx.field(static=True, default=1)
-    padding: Padding = eqx.field(static=True, default="SAME")
-
-    def __init__(
-        self,
-        window: int | tuple[int, ...],
-        *positional: Any,
-        weight_var: Variance = 1.0,
-        bias_var: Variance = 0.0,
-        strides: int | tuple[int, ...] = 1,
-        padding: Padding = "SAME",
-    ):
-        refuse_positional("nn.ConvTranspose", "nn.ConvTranspose(3, weight_var=2.0, bias_var=0.1)", positional)
-        self.window = window
-        self.weight_var = weight_var
-        self.bias_var = bias_var
-        self.strides = strides
-        self.padding = padding
-
     def __check_init__(self):
-        check_window("nn.ConvTranspose", self.window, self.strides, self.padding)
+        super().__check_init__()
         if self.padding == "CIRCULAR":
             raise ValueError("nn.ConvTranspose: padding must be 'SAME' or 'VALID'; got 'CIRCULAR'.")
-        check_variance("weight_var", self.weight_var, positive=True)
-        check_variance("bias_var", self.bias_var)
 
     def signal(self, signal: Signal) -> Signal:
-        window_positions("nn.ConvTranspose", signal, self.window, self.strides, "SAME")  # the checks alone
+        window_positions(self.name, signal, self.window, self.strides, "SAME")  # the checks alone
         rank = len(signal.space)
         sizes = zip(signal.space, per_axis(self.window, rank), per_axis(self.strides, rank), strict=True)
         space = tuple(

@@ -37,8 +37,29 @@ def wrap(dist: Any) -> ScalePrior:
     )
 
 
+class WrappedPrior(ScalePrior):
+    """A distribution of another library; its modes and its tail are measured."""
+
+    dist: eqx.AbstractVar[Any]
+    _modes: eqx.AbstractVar[Modes]  # found when the distribution was wrapped
+
+    @property
+    @double_precision
+    def tail_index(self) -> Values:
+        """The slope of the log density far out."""
+        return _measured_tail_index(self)
+
+    @property
+    def log_cuts(self) -> Cuts:
+        return self._modes.cuts
+
+    @property
+    def mass_error(self) -> float:
+        return self._modes.mass_error
+
+
 @savable("priors.scipy")
-class ScipyPrior(ScalePrior):
+class ScipyPrior(WrappedPrior):
     """A frozen `scipy.stats` distribution of the readout variance, of the old or of the new kind.
 
     It runs in NumPy, hence only outside of `jax.jit` and without derivatives in its parameters.
@@ -118,23 +139,8 @@ class ScipyPrior(ScalePrior):
         return f"ScalePrior.wrap({frozen!r})"
 
     @property
-    @double_precision
-    def tail_index(self) -> Values:
-        """See `ScalePrior`; measured, as the slope of the log density far out."""
-        return _measured_tail_index(self)
-
-    @property
     def log_middle(self) -> np.ndarray | float:
         return np.log(self._icdf(0.5))
-
-    @property
-    def log_cuts(self) -> Cuts:
-        """See `ScalePrior`; found when the distribution was wrapped."""
-        return self._modes.cuts
-
-    @property
-    def mass_error(self) -> float:
-        return self._modes.mass_error
 
     @property
     def log_bounds(self) -> Bounds:
@@ -154,7 +160,7 @@ class ScipyPrior(ScalePrior):
             return namespace(log_scale).asarray(getattr(self.dist, method)(scale), float)
 
 
-class NumpyroPrior(ScalePrior):
+class NumpyroPrior(WrappedPrior):
     """A numpyro distribution of the readout variance; differentiable in its parameters.
 
     What numpyro does not offer for a distribution (a cdf, a quantile, a mean) is computed by quadrature.
@@ -215,12 +221,6 @@ class NumpyroPrior(ScalePrior):
         return f"ScalePrior.wrap(numpyro.distributions.{type(self.dist).__name__}({arguments}))"
 
     @property
-    @double_precision
-    def tail_index(self) -> Values:
-        """See `ScalePrior`; measured, as the slope of the log density far out."""
-        return _measured_tail_index(self)
-
-    @property
     def log_middle(self) -> Values:
         lower, upper = self.log_bounds
         if lower is not None and upper is not None:
@@ -228,15 +228,6 @@ class NumpyroPrior(ScalePrior):
         if lower is not None:
             return lower + 1
         return jnp.zeros(()) if upper is None else upper - 1
-
-    @property
-    def log_cuts(self) -> Cuts:
-        """See `ScalePrior`; found when the distribution was wrapped."""
-        return self._modes.cuts
-
-    @property
-    def mass_error(self) -> float:
-        return self._modes.mass_error
 
     @property
     def log_bounds(self) -> Bounds:

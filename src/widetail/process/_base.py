@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widetail.checks import check_targets
 from widetail.kernels import Kernel
 from widetail.mixing import ScaleDiagnostics, ScalePosterior
 from widetail.predictive import Normal, Predictive
 from widetail.process._adapter import CallableKernel
 from widetail.process._influence import Influence
-from widetail.process._rows import RowFactors
+from widetail.process._rows import RowFactors, check_counts, check_noise_weights
 from widetail.progress import Progress
 
 
@@ -36,6 +37,16 @@ class LeftOut(NamedTuple):
 
     location: np.ndarray
     scale: np.ndarray  # of y, like a standard deviation
+
+
+class MoreRows(NamedTuple):
+    """New rows, and all rows together: inputs, targets, noise factors and counts."""
+
+    new_x: Any
+    new_rows: RowFactors
+    x: np.ndarray
+    y: np.ndarray
+    rows: RowFactors
 
 
 class Posterior(abc.ABC):
@@ -81,6 +92,18 @@ class Posterior(abc.ABC):
     @abc.abstractmethod
     def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "Posterior":
         """The posterior with more rows; equal to conditioning on all of them at once."""
+
+    def _more_rows(self, x: Any, y: Any, noise_weights: Any, counts: Any) -> MoreRows:
+        """What `update` was given, checked, and put behind the rows that are there."""
+        x = check_new(self.kernel, self.x, x)
+        y = check_targets(x, y)
+        if y.shape[1:] != self.y.shape[1:]:
+            raise ValueError(
+                f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
+            )
+        rows = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
+        joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
+        return MoreRows(x, rows, joined, np.concatenate([self.y, y]), self.rows.and_then(rows))
 
     @abc.abstractmethod
     def left_out(self) -> LeftOut:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from widetail.checks import check_targets, like_targets, two_dimensional
+from widetail.checks import like_targets, two_dimensional
 from widetail.kernels import Kernel
 from widetail.mixing import IndependentNoiseLikelihood, QuadraturePosterior, ScalePosterior, scale_posterior
 from widetail.numerics import threads_for
@@ -19,7 +19,7 @@ from widetail.process._adapter import CallableKernel
 from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, check_new, covariance_of
 from widetail.process._influence import Influence
 from widetail.process._options import Inference
-from widetail.process._rows import RowFactors, check_counts, check_noise_weights
+from widetail.process._rows import RowFactors
 from widetail.progress import Progress
 
 # Nodes beyond which lies less than this may be as far apart as they like, the others as far as this; with ten times
@@ -101,29 +101,14 @@ class IndependentPosterior(Posterior):
 
     def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "IndependentPosterior":
         """The posterior with more rows. Old kernel values are reused; the eigendecomposition is made anew."""
-        x = check_new(self.kernel, self.x, x)
-        corner = as_double(self.kernel.kernel(x, get="nngp").nngp)
-        y = check_targets(x, y)
-        if y.shape[1:] != self.y.shape[1:]:
-            raise ValueError(
-                f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
-            )
-        rows = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
+        more = self._more_rows(x, y, noise_weights, counts)
+        corner = as_double(self.kernel.kernel(more.new_x, get="nngp").nngp)
         root = np.sqrt(self.noise * self.rows.factors)
         old = (self.vectors * self.eigenvalues) @ self.vectors.T * root[:, None] * root
-        cross = as_double(self.kernel.kernel(self.x, x, get="nngp").nngp)
+        cross = as_double(self.kernel.kernel(self.x, more.new_x, get="nngp").nngp)
         matrix = np.block([[old, cross], [cross.T, corner]])
-        joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
-        return self._from_matrix(
-            self.kernel,
-            self.prior,
-            self.noise,
-            self.inference,
-            joined,
-            np.concatenate([self.y, y]),
-            self.rows.and_then(rows),
-            matrix,
-        )
+        given = (self.kernel, self.prior, self.noise, self.inference)
+        return self._from_matrix(*given, more.x, more.y, more.rows, matrix)
 
     def _at_median_scale(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The location depends on the scale a little. With it at its posterior median and A the covariance of y:

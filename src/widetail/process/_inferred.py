@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from widetail.checks import check_targets, like_targets, two_dimensional
+from widetail.checks import like_targets, two_dimensional
 from widetail.mixing import ScalePosterior
 from widetail.predictive import OwnScales
 from widetail.priors import ScalePrior
-from widetail.process._base import Diagnostics, LeftOut, Posterior, check_new
+from widetail.process._base import Diagnostics, LeftOut, Posterior
 from widetail.process._row_scales import Cavities, RowLaw
-from widetail.process._rows import RowFactors, check_counts, check_noise_weights
+from widetail.process._rows import RowFactors
 from widetail.process._scaled import ScaledPosterior
 
 ONE_SIGMA = float(scipy.special.ndtr(1.0))
@@ -68,16 +68,8 @@ class InferredNoisePosterior(Posterior):
 
     def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> Any:
         """The posterior with more rows; the noise of all rows is inferred anew."""
-        given = self.given
-        x = check_new(given.kernel, given.x, x)
-        y = check_targets(x, y)
-        if y.shape[1:] != given.y.shape[1:]:
-            raise ValueError(
-                f"y must have the outputs of the first call, shape (m, *{given.y.shape[1:]}); got {y.shape}."
-            )
-        rows = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
-        joined = np.concatenate([np.asarray(given.x), np.asarray(x)])
-        return self._again(joined, np.concatenate([given.y, y]), self.factors.and_then(rows))
+        more = self._more_rows(x, y, noise_weights, counts)
+        return self._again(more.x, more.y, more.rows)
 
     def left_out(self) -> LeftOut:
         """What every row is predicted to be from the others; the scale is half the width of the central 68.3 %."""

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, PRNGKeyArray
 
-from widetail.checks import check_targets, like_targets, two_dimensional
+from widetail.checks import like_targets, two_dimensional
 from widetail.kernels import Kernel
 from widetail.mixing import ScaledNoiseLikelihood, ScalePosterior, scale_posterior
 from widetail.numerics import CholeskyFactor
@@ -21,7 +21,7 @@ from widetail.process._base import Diagnostics, LeftOut, Posterior, as_double, c
 from widetail.process._draw import FunctionDraw
 from widetail.process._influence import Influence
 from widetail.process._options import Inference
-from widetail.process._rows import RowFactors, check_counts, check_noise_weights, warn_of_contradictions
+from widetail.process._rows import RowFactors, warn_of_contradictions
 from widetail.progress import Progress
 
 # Of a kernel whose values are around one: as good as none.
@@ -83,27 +83,12 @@ class ScaledPosterior(Posterior):
 
     def update(self, x: Any, y: Any, *, noise_weights: Any = None, counts: Any = None) -> "ScaledPosterior":
         """The posterior with m rows more, at a cost of n^2 m instead of (n + m)^3."""
-        x = check_new(self.kernel, self.x, x)
-        corner = as_double(self.kernel.kernel(x, get="nngp").nngp)
-        y = check_targets(x, y)
-        if y.shape[1:] != self.y.shape[1:]:
-            raise ValueError(
-                f"y must have the outputs of the first call, shape (m, *{self.y.shape[1:]}); got {y.shape}."
-            )
-        rows = RowFactors.of(len(x), check_noise_weights(noise_weights, len(x)), check_counts(counts, len(x)))
-        add_to_diagonal(corner, self.noise * rows.factors)
-        factor = self.factor.extend(as_double(self.kernel.kernel(self.x, x, get="nngp").nngp), corner)
-        joined = np.concatenate([np.asarray(self.x), np.asarray(x)])
-        return self._from_factor(
-            self.kernel,
-            self.prior,
-            self.noise,
-            self.inference,
-            joined,
-            np.concatenate([self.y, y]),
-            self.rows.and_then(rows),
-            factor,
-        )
+        more = self._more_rows(x, y, noise_weights, counts)
+        corner = as_double(self.kernel.kernel(more.new_x, get="nngp").nngp)
+        add_to_diagonal(corner, self.noise * more.new_rows.factors)
+        factor = self.factor.extend(as_double(self.kernel.kernel(self.x, more.new_x, get="nngp").nngp), corner)
+        given = (self.kernel, self.prior, self.noise, self.inference)
+        return self._from_factor(*given, more.x, more.y, more.rows, factor)
 
     def with_prior(self, prior: ScalePrior) -> "ScaledPosterior":
         """The posterior under another prior of the readout variance, at next to no cost: the factor is shared.
