@@ -22,6 +22,8 @@ class Case:
     variances: Any = None
     same: Any = None
     engine: str = "program"
+    tolerance: float = 1e-6  # relative to the roots of both diagonals
+    samples: int | None = None  # of functions of more than two variables, which are integrated by samples
 
 
 @programs.program
@@ -44,6 +46,66 @@ def tied(p, x):
     return p.nonlin(jnp.tanh, w @ p.nonlin(jnp.tanh, w @ h))
 
 
+def _layer_norm(p, h, epsilon=1e-5):
+    centred = h - p.average(h)
+    return p.scalar(lambda v: 1 / jnp.sqrt(v + epsilon), p.average(centred * centred)) * centred
+
+
+@programs.program
+def transformer(p, xs):
+    embed, query, value, up, down = p.input_matrix(1.5), p.matrix(1.5), p.matrix(1.5), p.matrix(1.5), p.matrix(1.5)
+    h = [embed @ x for x in xs]
+    a = [_layer_norm(p, v) for v in h]
+    queries, values = [query @ v for v in a], [value @ v for v in a]
+    weights = [p.softmax([p.average(q * k) for k in queries]) for q in queries]
+    h = [v + p.weighted_sum(w, values) for v, w in zip(h, weights, strict=True)]
+    return p.mean([v + down @ p.nonlin(nn.Relu(), up @ _layer_norm(p, v)) for v in h])
+
+
+@programs.program
+def attention_of_two_heads(p, xs):
+    embed = p.input_matrix(1.0)
+    h = [embed @ x for x in xs]
+    found = list(h)
+    for _ in range(2):
+        query, key, value, out = p.matrix(1.0), p.matrix(1.0), p.matrix(1.0), p.matrix(0.5)
+        weights = [p.softmax([p.average((query @ v) * (key @ w)) for w in h]) for v in h]
+        mixed = [out @ p.weighted_sum(w, [value @ v for v in h]) for w in weights]
+        found = [v + m for v, m in zip(found, mixed, strict=True)]
+    return p.mean([_layer_norm(p, v) for v in found])
+
+
+@programs.program
+def mixer(p, xs):
+    stem, up, down = p.input_matrix(1.5), p.matrix(1.5), p.matrix(1.5)
+    h = [stem @ x for x in xs]
+    h = [v + p.mean(h) for v in h]
+    roots = [p.scalar(lambda square: 1 / jnp.sqrt(square + 1e-6), p.average(v * v)) for v in h]
+    return p.mean([v + down @ p.nonlin(jax.nn.gelu, up @ (r * v)) for v, r in zip(h, roots, strict=True)])
+
+
+@programs.program
+def lstm(p, xs):
+    W, U, b = ([make(var) for _ in "ifgo"] for make, var in ((p.matrix, 1.5), (p.input_matrix, 1.5), (p.bias, 0.1)))
+    h, c = p.zeros(), p.zeros()
+    for x in xs:
+        i, f, g, o = (w @ h + u @ x + bias for w, u, bias in zip(W, U, b, strict=True))
+        c = p.nonlin(lambda f, c, i, g: jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g), f, c, i, g)
+        h = p.nonlin(lambda o, c: jax.nn.sigmoid(o) * jnp.tanh(c), o, c)
+    return h
+
+
+@programs.program
+def gru(p, xs):
+    W, U, b = ([make(var) for _ in "rzn"] for make, var in ((p.matrix, 1.0), (p.input_matrix, 1.0), (p.bias, 0.1)))
+    h = p.zeros()
+    for x in xs:
+        r, z = (p.nonlin(jax.nn.sigmoid, W[k] @ h + U[k] @ x + b[k]) for k in (0, 1))
+        n = p.nonlin(lambda n, r, w: jnp.tanh(n + r * w), U[2] @ x + b[2], r, W[2] @ h)
+        h = (1 - z) * n + z * h
+    return h
+
+
 class OfTokens:
     """A network on rows of ones and zeros in place of the numbers of tokens."""
 
@@ -54,6 +116,17 @@ class OfTokens:
         return self.net.kernel((x == np.arange(self.count)).astype(float))
 
 
+class OfTokensInPlaces:
+    """A network on rows of ones and zeros for five tokens and four places."""
+
+    def __init__(self, net):
+        self.net = net
+
+    def kernel(self, x):
+        tokens = (x[..., None] == np.arange(5)).astype(float)
+        return self.net.kernel(np.concatenate([tokens, np.broadcast_to(np.eye(4), (len(x), 4, 4))], axis=-1))
+
+
 def _plain(*layers):
     return nn.Sequential(*layers)
 
@@ -62,6 +135,20 @@ def _residual_block(strides: int) -> nn.Parallel:
     first, second = nn.Conv(3, strides=strides, weight_var=2.0), nn.Conv(3, weight_var=2.0)
     return nn.Parallel(nn.Sequential(nn.Relu(), first, nn.Relu(), second), nn.Conv(1, strides=strides, weight_var=2.0))
 
+
+def _u_net(up) -> nn.Sequential:
+    down = nn.Sequential(nn.AvgPool(2), nn.Conv(3, weight_var=2.0), nn.Relu(), up)
+    return _plain(
+        nn.Conv(3, weight_var=2.0), nn.Relu(), nn.Parallel(nn.Identity(), down, combine="concatenate"),
+        nn.Conv(3, weight_var=2.0), nn.Relu(), nn.GlobalAvgPool(),
+    )  # fmt: skip
+
+
+# groups are independent and alike, and filters per channel are mixed: covariances are those of all channels together
+IN_GROUPS = _plain(
+    nn.Conv(3, weight_var=2.0), nn.Relu(), nn.Conv(3, weight_var=2.0), nn.Conv(1, weight_var=2.0), nn.Relu(),
+    nn.GlobalAvgPool(),
+)  # fmt: skip
 
 CASES = {
     "equinox mlp": Case(equinox_models.mlp, (3,), VAR, nn.mlp(2, "relu"), "layers"),
@@ -82,8 +169,15 @@ CASES = {
         {"hidden.weight": 1.6, "inputs.weight": 0.8, "inputs.bias": 0.1},
         programs.rnn,
     ),
-    "equinox gru": Case(equinox_models.GRU, (2, 3), {"cell.weight*": 1.0, "cell.bias": 0.1}),
-    "equinox transformer": Case(equinox_models.TransformerBlock, (3, 3), {"*weight": 1.5}),
+    "equinox gru": Case(
+        equinox_models.GRU,
+        (2, 3),
+        {"cell.weight*": 1.0, "cell.bias": 0.1},
+        gru,
+        tolerance=2e-3,
+        samples=2**18,
+    ),
+    "equinox transformer": Case(equinox_models.TransformerBlock, (3, 3), {"*weight": 1.5}, transformer),
     "flax mlp": Case(flax_models.made(flax_models.MLP), (3,), FLAX, nn.mlp(2, "relu"), "layers"),
     "flax cnn": Case(
         flax_models.made(flax_models.CNN),
@@ -106,8 +200,15 @@ CASES = {
         ),
         "layers",
     ),
-    "flax mixer": Case(flax_models.made(flax_models.Mixer), (3, 3), {"*kernel": 1.5}),
-    "flax lstm": Case(flax_models.made(flax_models.LSTM), (2, 3), {"*kernel": 1.5, "inputs.bias": 0.1}),
+    "flax mixer": Case(flax_models.made(flax_models.Mixer), (3, 3), {"*kernel": 1.5}, mixer),
+    "flax lstm": Case(
+        flax_models.made(flax_models.LSTM),
+        (2, 3),
+        {"*kernel": 1.5, "inputs.bias": 0.1},
+        lstm,
+        tolerance=2e-3,
+        samples=2**18,
+    ),
     "two layers": Case(plain_models.two_layers, (3,), None, nn.mlp(2, "tanh", weight_var=1.0, bias_var=0.0), "layers"),
     "fourier features": Case(
         plain_models.fourier,
@@ -161,13 +262,64 @@ CASES = {
         "layers",
     ),
     "normed": Case(plain_models.normed, (3,), None, normed),
+    "equinox u-net": Case(equinox_models.UNet, (4, 4, 1), {"*weight": 2.0}, _u_net(nn.Resize((4, 4), "nearest"))),
+    "equinox u-net upwards by a matrix": Case(
+        lambda width, key: equinox_models.UNet(width, key, transposed=True),
+        (4, 4, 1),
+        {"*weight": 2.0},
+        _u_net(nn.ConvTranspose(2, strides=2, weight_var=2.0)),
+    ),
+    "equinox sines": Case(
+        equinox_models.Sines,
+        (3,),
+        None,
+        _plain(nn.Dense(weight_var=900.0), nn.Sin(), nn.Dense(), nn.Sin()),
+        "layers",
+    ),
+    "equinox own attention": Case(equinox_models.OwnAttention, (3, 3), None, attention_of_two_heads),
+    "flax all convolutions": Case(
+        flax_models.made(flax_models.AllConvolutions),
+        (4, 4, 1),
+        None,
+        _plain(nn.Conv(3), nn.Relu(), nn.GlobalAvgPool()),
+    ),
+    "equinox two heads": Case(
+        equinox_models.TwoHeads, (3,), {"*weight": 2.0}, nn.mlp(2, "relu", weight_var=2.0, bias_var=0.0)
+    ),
+    # both tables are matrices of ones and zeros, whose rows have variance 1 as they are
+    "equinox tokens": Case(
+        equinox_models.Tokens,
+        (4,),
+        {"head.*.weight": 2.0},
+        OfTokensInPlaces(_plain(nn.Conv(1, weight_var=9.0), nn.GlobalAvgPool(), nn.Dense(weight_var=2.0), nn.Relu())),
+    ),
+    "flax filter per channel": Case(flax_models.made(flax_models.InGroups), (4, 4, 1), {"*kernel": 2.0}, IN_GROUPS),
+    "flax groups": Case(
+        flax_models.made(lambda width, rngs: flax_models.InGroups(width, rngs, groups=2)),
+        (4, 4, 1),
+        {"*kernel": 2.0},
+        IN_GROUPS,
+    ),
+    "flax mean of outputs": Case(
+        flax_models.made(flax_models.PerPosition),
+        (4, 3),
+        {"*kernel": 2.0},
+        _plain(nn.Conv(1, weight_var=2.0), nn.Relu(), nn.Conv(1, weight_var=2.0), nn.Relu(), nn.GlobalAvgPool()),
+        "layers",
+    ),
+    "added heads": Case(
+        plain_models.added_heads,
+        (3,),
+        None,
+        _plain(nn.Dense(), nn.Tanh()) + _plain(nn.Dense(), nn.Tanh(), nn.Dense(), nn.Relu()),
+    ),
 }  # fmt: skip
 
 
 def inputs(name: str, count: int = 4) -> np.ndarray:
     shape = CASES[name].input_shape
     rng = np.random.default_rng(3)
-    if name == "embedding":
+    if name in ("embedding", "equinox tokens"):
         return rng.integers(0, 5, (count, *shape)).astype(float)
     return rng.normal(size=(count, *shape))
 

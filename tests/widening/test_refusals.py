@@ -82,6 +82,20 @@ def test_has_no_limit(apply, match):
     refused(apply, match, u=(3, "n"), v=("n", 1))
 
 
+def test_groups_of_few_channels():
+    def apply(p, x):
+        h = jnp.tanh(x @ p["u"])
+        groups = p["f"].shape[2]
+        h = jax.lax.conv_general_dilated(
+            h, p["f"], (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=groups // 4
+        )
+        return h.mean(1) @ p["v"]
+
+    refused(
+        apply, "groups, a number that follows the width, of 4 channels", (4, 3), u=(3, "n"), f=(3, 4, "n"), v=("n", 1)
+    )
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="width"):
         wt.widen(3, (3,))

@@ -16,7 +16,7 @@ from tests.widening.models import equinox_models, plain_models
 from widetail import distributed, nn, programs, widening
 from widetail.files import fingerprint
 
-QUICK = ("equinox mlp", "gated", "skip concatenation")
+QUICK = ("equinox mlp", "gated", "skip concatenation", "added heads")
 
 
 @pytest.fixture
@@ -34,11 +34,15 @@ def test_agrees_with_layers_and_with_finite_draws(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", programs.QuasiMonteCarloWarning)
         warnings.simplefilter("ignore", programs.AccuracyWarning)
-        values = wide.kernel(x)
         if case.same is not None:
-            expected = case.same.kernel(x)
-            np.testing.assert_allclose(values.nngp, expected.nngp, rtol=1e-6)
-            np.testing.assert_allclose(values.ntk, expected.ntk, rtol=1e-6)
+            fine, same = wide, case.same
+            if case.samples is not None:
+                fine = eqx.tree_at(lambda w: w.inner, wide, wide.inner.with_options(samples=case.samples))
+                same = same.with_options(samples=case.samples)
+            values, expected = fine.kernel(x), same.kernel(x)
+            for mine, theirs in zip(values, expected, strict=True):
+                size = np.sqrt(np.outer(theirs.diagonal(), theirs.diagonal()))
+                np.testing.assert_allclose(mine / size, theirs / size, rtol=0, atol=case.tolerance)
         found = wide.check(x, (256,), draws=60)
     # second moments of 60 draws at width 256, within 5 of their standard errors
     assert found.agrees, str(found)
@@ -165,6 +169,19 @@ def test_a_model_that_divides_by_the_root_of_its_fan_in_itself():
     assert "entries N(0, 1)" in wide.explain()
 
 
+def test_biases_of_heads_that_init_leaves_at_zero_are_biases():
+    def init(width, key):
+        return plain_models.normal(key, u=(3, width), v=(width, 1)) | {"b": jnp.zeros((2, width))}
+
+    def apply(p, x):
+        return (jnp.tanh(x @ p["u"] + p["b"][0]) + jnp.tanh(x @ p["u"] + p["b"][1])) @ p["v"]
+
+    x = inputs("two layers", 3)
+    expected = nn.Sequential(nn.Dense(), nn.Tanh()).kernel(x).nngp
+    np.testing.assert_allclose(wt.widen((init, apply), (3,)).kernel(x).nngp, 4 * expected, rtol=1e-6)
+    assert wt.widen((init, apply), (3,), variances={"b": 2.0}).info.variances["b"] == 2.0
+
+
 def test_an_activation_of_a_multiple_has_its_closed_form():
     def apply(p, x):
         return jax.nn.relu(0.5 * (jnp.tanh(x @ p["u"]) @ p["w"])) @ p["v"]
@@ -177,6 +194,22 @@ def test_an_activation_of_a_multiple_has_its_closed_form():
     found, expected = wt.widen((init, apply), (3,), engine="program").kernel(x), net.kernel(x)
     np.testing.assert_allclose(found.nngp, expected.nngp, rtol=1e-9)
     np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("as_models_are_written")
+def test_whole_numbers_are_checked():
+    wide = widened("equinox tokens")
+    with pytest.raises(ValueError, match="x1 must hold whole numbers"):
+        wide.kernel(np.full((2, 4), 0.5))
+
+    def init(width, key):
+        return plain_models.normal(key, t=(5, width), v=(width, 1))
+
+    def apply(p, x):
+        return jnp.tanh(jnp.take(p["t"], x[:, 0].astype(int), axis=0)) @ p["v"]
+
+    with pytest.raises(ValueError, match="a row that a table does not have"):
+        wt.widen((init, apply), (1,)).kernel(np.array([[0.0], [7.0]]))
 
 
 def test_several_widths_grow_together():

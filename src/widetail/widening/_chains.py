@@ -22,7 +22,7 @@ from widetail.widening._primitives import ELEMENTWISE
 from widetail.widening._program import ProgramWalk
 from widetail.widening._prologue import Narrow
 from widetail.widening._source import WidenError
-from widetail.widening._symbols import Base, Lin, Op, Vec
+from widetail.widening._symbols import Base, Lin, Op, Vec, without_factor
 
 # Names of axes: positions by number, channels, and axes of size one.
 CHANNELS, ONE = "channels", "one"
@@ -88,10 +88,9 @@ def read_chain(closed: Any, built: Built, leaves: list[Leaf], input_shape: tuple
     if len(results) != 1 or not isinstance(results[0], Chain):
         raise WidenError("the model does not end in a layer")
     end = results[0]
-    if end.is_output and sum(size > 1 for size in end.shape) > 1:
+    end = walk.settled(end)
+    if end.is_output and end.space:
         raise WidenError("the model returns an array of outputs per position")
-    if not end.is_output:
-        end = walk.settled(end)
     net = nn.Sequential(*(node.layer for node in end.path))
     source, order, kept = walk.source
     reference = source.reference
@@ -200,15 +199,12 @@ class ChainWalk(ProgramWalk):
             if len(unique) != 1:
                 raise self.refuse("an array of different numbers is no layer")
             values.append(float(unique[0]))
+        function = self.combine(op, values)
         if chain.is_output and not (
-            op.name in ("add", "add_any", "copy", "convert_element_type") and 0.0 in [*values, 0.0]
+            isinstance(function, (Base, Lin)) and without_factor(function)[1] is self.entry_of_layer
         ):
             raise self.refuse("a function of outputs is no layer")
-        if chain.is_output:
-            if any(isinstance(value, float) and value for value in values):
-                raise self.refuse("something is added to outputs")
-            return chain
-        return dataclasses.replace(chain, function=self.combine(op, values))
+        return dataclasses.replace(chain, function=function)
 
     def _with_bias(self, chain: Chain, par: Par) -> Chain:
         leaf = self.leaves[par.leaf]
@@ -271,16 +267,27 @@ class ChainWalk(ProgramWalk):
         function = chain.function
         if isinstance(function, Base):
             return chain, 1.0
-        if isinstance(function, Lin) and len(function.terms) == 1 and function.constant == 0:
-            number, scalar, vec = function.terms[0]
-            if scalar is None and isinstance(vec, Base):
-                return self._pooled(chain, number)
+        number, vec = without_factor(function)
+        if isinstance(vec, Base):
+            return self._pooled(chain, number)
         instructions = Instructions(self.builder)
         instructions.of(function)
-        found = recognised(instructions.function())
+        fused, path = instructions.function(), chain.path
+        last = path[-1]
+        if isinstance(last.layer, (nn.Dense, nn.Conv)):
+            # a function of a multiple: the multiple goes to the matrix, so that closed forms are found
+            factor, inner = fused.without_factor()
+            if factor != 1:
+                fused = inner
+                variances = {
+                    name: float(np.asarray(getattr(last.layer, name))) * factor**2
+                    for name in ("weight_var", "bias_var")
+                }
+                path = (*path[:-1], Node(last.number, _with(last.layer, **variances)))
+        found = recognised(fused)
         layer = found if isinstance(found, nn.Activation) else nn.Elementwise(fn=found)
         node = Node(next(self._serial), layer)
-        return dataclasses.replace(chain, path=(*chain.path, node), function=self.entry_of_layer), 1.0
+        return dataclasses.replace(chain, path=(*path, node), function=self.entry_of_layer), 1.0
 
     def _pooled(self, chain: Chain, factor: float) -> tuple[Chain, float]:
         """A sum over positions that is divided by their number is a mean."""
@@ -324,10 +331,10 @@ class ChainWalk(ProgramWalk):
     def _sum_positions(self, equation: Any, chain: Chain) -> Chain:
         axes = tuple(equation.params["axes"])
         names = {chain.axes[axis] for axis in axes if chain.shape[axis] > 1}
-        if chain.is_output or names != set(range(len(chain.space))) or not names:
+        if names != set(range(len(chain.space))) or not names:
             raise self.refuse("a sum that is not over all positions is no layer")
         count = math.prod(chain.space)
-        chain = self.settled(chain)
+        chain = self.settled(chain)  # a sum of outputs is the output of a sum
         node = Counted(next(self._serial), nn.GlobalSumPool(), count)
         shape = tuple(size for axis, size in enumerate(chain.shape) if axis not in axes)
         kept = tuple(name for axis, name in enumerate(chain.axes) if axis not in axes)
@@ -388,9 +395,11 @@ class ChainWalk(ProgramWalk):
             value = self._begun(lhs, (batch, *space), (channels,), always_positions=tuple(space))
             if value.shape[batch] != 1 or value.axes[channels] != CHANNELS:
                 raise self.refuse("a convolution over something else than positions")
-            if [value.axes[axis] for axis in space] != list(range(len(space))):
+            if [value.axes[axis] for axis in space] != list(range(len(space))) or value.is_output:
                 raise self.refuse("a convolution over rearranged positions")
             out, into, *window_axes = numbers.rhs_spec
+            if not self._is_wide_along(rhs, out):
+                raise self.refuse("a readout by a convolution")
             window = tuple(rhs.shape[axis] for axis in window_axes)
             elements = np.transpose(rhs.elements, (*window_axes, into, out)).reshape(-1, rhs.shape[out])
             padding = self._padding(
@@ -480,7 +489,7 @@ class ChainWalk(ProgramWalk):
         return Chain((*chain.path, node), shape, axes, self.entry_of_layer)
 
     def _read_out(self, table: Par, chain: Chain, shape: Any, axes: tuple[Any, ...]) -> Chain:
-        if not chain.path or any(isinstance(axis, int) for axis in axes) or abs(abs(self._factor(table)) - 1) > 1e-12:
+        if not chain.path or abs(abs(self._factor(table)) - 1) > 1e-12:
             raise self.refuse("a readout of something else than one vector of features")
         chain = self.settled(chain)
         self._once(table.leaf)

@@ -21,6 +21,7 @@ from widetail.widening._symbols import (
     as_lin,
     scale_sca,
     scale_vec,
+    without_factor,
 )
 
 
@@ -93,8 +94,15 @@ class Combining(Entries):
                 return scale(number, other)
             if isinstance(first, Sca) != isinstance(second, Sca):
                 return self._times(*((first, second) if isinstance(first, Sca) else (second, first)))
+            if is_vector:  # factors stand in front, where those that grow and shrink with the width meet
+                (one, first), (two, second) = without_factor(first), without_factor(second)
+                if one * two != 1:
+                    return scale_vec(one * two, self._function_of(op, [first, second]))
         if not is_vector:
             return ScaFn(op, tuple(values))
+        return self._function_of(op, values)
+
+    def _function_of(self, op: Op, values: list[Any]) -> Fn:
         vecs = [value for value in values if isinstance(value, Vec)]
         origins = frozenset().union(*(vec.origins for vec in vecs))
         return Fn(vecs[0].length, origins, op, tuple(values))
@@ -143,14 +151,16 @@ class Combining(Entries):
         )
 
     def _added(self, reads: list[Read]) -> Read:
-        if any(read.column != reads[0].column for read in reads):
-            raise self.refuse("different outputs are added to each other; return them one by one")
-        parts: dict[str, tuple[float, Vec]] = {}
+        """A sum of outputs of one readout (of the sum of what it sees) or of several, which are independent."""
+        columns: dict[int, int] = {}
+        parts: dict[tuple[int, str], tuple[float, Vec]] = {}
         for read in reads:
+            if any(columns.setdefault(leaf, column) != column for leaf, column in read.columns.items()):
+                raise self.refuse("different outputs are added to each other; return them one by one")
             for name, (share, vec) in read.parts.items():
                 parts[name] = (share, add_vec(parts[name][1], vec) if name in parts else vec)
-        return Read(reads[0].column, parts)
+        return Read(columns, parts)
 
 
 def _scaled(number: float, read: Read) -> Read:
-    return Read(read.column, {name: (share, scale_vec(number, vec)) for name, (share, vec) in read.parts.items()})
+    return Read(read.columns, {name: (share, scale_vec(number, vec)) for name, (share, vec) in read.parts.items()})

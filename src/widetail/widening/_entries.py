@@ -96,9 +96,14 @@ class Entries(Walk):
 
     def _as_vectors(self, par: Par) -> Sym:
         """A parameter that is not multiplied by: a bias, or a table of them."""
-        leaf, shape = self.leaves[par.leaf], self.shapes[par.leaf]
+        leaf = self.leaves[par.leaf]
         var = leaf.var if leaf.var is not None else 1.0 if leaf.is_table else 0.0
         self._set_role(par.leaf, (), "table" if leaf.is_table else "bias")
+        return self._gaussian(par, var)
+
+    def _gaussian(self, par: Par, var: float) -> Sym:
+        """A parameter as vectors of independent entries of a variance."""
+        leaf, shape = self.leaves[par.leaf], self.shapes[par.leaf]
         if var == 0:
             return self.sym(np.zeros(par.shape))
         ids = np.empty(math.prod(shape), np.int64)

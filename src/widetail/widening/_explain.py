@@ -51,7 +51,8 @@ def _law(info: Any, number: int, leaf: Any) -> str:
     if role in ("bias", "table"):
         return f"{role}, entries N(0, {var:g})" if var else f"{role}: zero"
     over = " / fan-in" if axes and not leaf.by_entry else ""
-    return f"{'input matrix' if role == 'input' else 'matrix'}, entries N(0, {var:g}{over})"
+    word = {"input": "input matrix", "filter": "one filter per channel"}.get(role, "matrix")
+    return f"{word}, entries N(0, {var:g}{over})"
 
 
 def _lines(graph: st.Graph) -> list[str]:

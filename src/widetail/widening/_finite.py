@@ -20,12 +20,14 @@ class FiniteModel(eqx.Module):
     Attributes:
         width: the width.
         deviations: by path, the standard deviation of the entries; parameters that are constants are not in it.
+        of_whole_numbers: whether the model takes whole numbers, such as those of tokens.
     """
 
     width: Width = eqx.field(static=True)
     deviations: dict[str, float] = eqx.field(static=True)
     built: Built = eqx.field(static=True)
     constants: dict[str, Any]
+    of_whole_numbers: bool = eqx.field(static=True, default=False)
 
     def init(self, key: Any, input_shape: tuple[int, ...] | None = None) -> dict[str, jax.Array]:
         """Draw parameters; `input_shape` is there for the sake of the interface of networks."""
@@ -41,7 +43,8 @@ class FiniteModel(eqx.Module):
         """The model on a batch: (n, outputs)."""
         x = jnp.asarray(x)
         leaves = self._leaves(parameters, x.dtype)
-        y = jax.vmap(lambda row: self.built.apply(leaves, row))(x)
+        rows = x.astype(jnp.int32) if self.of_whole_numbers else x
+        y = jax.vmap(lambda row: self.built.apply(leaves, row))(rows)
         return y.reshape(x.shape[0], -1)
 
     def _leaves(self, parameters: dict[str, Any], dtype: Any) -> list[Any]:

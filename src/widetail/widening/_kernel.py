@@ -65,6 +65,7 @@ class Info:
         graph: the statements; None for layers.
         notes: what a user should know.
         ratio: the widths at which the model was read, of which `at_width` takes multiples; 1 for a single number.
+        of_whole_numbers: whether the model takes whole numbers, such as those of tokens.
         is_told: whether the user knows of `check`.
         recipe: what `widen` was called with, from which another process reads the model again.
     """
@@ -79,7 +80,8 @@ class Info:
     graph: Any
     notes: tuple[str, ...]
     ratio: Width = 1
-    is_told: bool = False  # whether somebody has heard of `check`
+    of_whole_numbers: bool = False
+    is_told: bool = False
     recipe: tuple[Any, ...] = ()
 
     @property
@@ -154,7 +156,20 @@ class Wide(Kernel):
                 UncheckedWarning,
                 stacklevel=2,
             )
-        return self.inner.kernel(self.front(x1), None if x2 is None else self.front(x2), get, **options)
+        first, second = self._fronted("x1", x1), None if x2 is None else self._fronted("x2", x2)
+        return self.inner.kernel(first, second, get, **options)
+
+    def _fronted(self, name: str, x: Any) -> Any:
+        """What the model makes of its inputs before the first random matrix."""
+        if self.info.of_whole_numbers and not np.all(np.asarray(x) == np.round(x)):
+            raise ValueError(f"{name} must hold whole numbers (as floats): the model was read as one of whole numbers.")
+        found = self.front(x)
+        if not np.all(np.isfinite(np.asarray(found))):
+            raise ValueError(
+                f"{name} is finite, but what the model makes of it before its first random matrix is not: a logarithm "
+                f"of zero, say, or a row that a table does not have."
+            )
+        return found
 
     def at_width(self, width: Width) -> FiniteModel:
         """The user's own model at a width, with the parametrisation and the variances that the limit is of.
@@ -180,7 +195,7 @@ class Wide(Kernel):
             if var:
                 fan = 1 if leaf.by_entry else fan_in(self.info.fan_ins.get(number, ()), drawn.shape)
                 deviations[leaf.path] = float(np.sqrt(var / fan))
-        return FiniteModel(width, deviations, built, constants)
+        return FiniteModel(width, deviations, built, constants, self.info.of_whole_numbers)
 
     def _checked_width(self, name: str, width: Any) -> Width:
         ratio = self.info.ratio
@@ -257,7 +272,8 @@ def widen(
         model: `lambda width, key: MyModel(width, key=key)` that gives an Equinox module, which takes one input, or a
             Flax NNX module, which takes a batch; or a pair `(init, apply)` of `init(width, key)` and `apply(params, x)`
             of a batch. Dropout and batch statistics are off.
-        input_shape: shape of one input, `x.shape[1:]`.
+        input_shape: shape of one input, `x.shape[1:]`. A model of whole numbers, such as those of tokens, gets them as
+            they are; kernels take them as floats.
         variances: variances by patterns of paths, such as `{"*.weight": 2.0, "*.bias": 0.1}`; of several that fit, the
             last counts. For matrices they are times fan-in. By default 1 for matrices and tables, 0 for biases; a wide
             vector that `init` fills with one number (the scale of a LayerNorm) stays that number. "from_init" measures
@@ -302,6 +318,8 @@ def widen(
         readings = [read_program(jaxpr, one, leaves, input_shape) for jaxpr, one in zip(closed, models, strict=True)]
         compare(readings, [scale_of(width) for width in widths])
         wide = _from_program(readings[0], make, input_shape, leaves, ratio)
+    is_whole = np.issubdtype(closed[0].in_avals[-1].dtype, np.integer)
+    object.__setattr__(wide.info, "of_whole_numbers", bool(is_whole))
     object.__setattr__(wide.info, "recipe", (model, input_shape, variances, constants, tuple(widths), engine))
     for number, leaf in enumerate(leaves):
         if isinstance(variances, dict) and leaf.path in variances and wide.info.roles.get(number) == "readout bias":

@@ -25,7 +25,7 @@ class Leaf:
         constant: the value that it has at every width, a number for wide parameters; None for a random one.
         var: the variance as told, times fan-in where the parameter is a matrix; None for the default of its use.
         note: why it is a constant.
-        is_table: whether it has positions of its own beside one wide axis.
+        is_table: whether it has positions of its own beside one wide axis, and is not zero to begin with.
         by_entry: whether `var` is that of the entries at every width, because the model divides by the root of the
             fan-in itself.
     """
@@ -154,7 +154,8 @@ def _law(path: str, wide: tuple[bool, ...], drawn: list[Any], told: float | None
         (value,) = values
         if is_vector and (value != 0 or not told):
             return Leaf(path, wide, value, None, f"init makes it {value:g} everywhere: a constant", False)
-    return Leaf(path, wide, None, None if told is None else float(told), "", not is_vector)
+    # biases of heads have two axes; those that init leaves at zero are biases, not tables
+    return Leaf(path, wide, None, None if told is None else float(told), "", not is_vector and values != {0.0})
 
 
 def measured(

@@ -16,6 +16,11 @@ from widetail.widening._prologue import Narrow, Prologue
 from widetail.widening._source import WidenError
 from widetail.widening._symbols import Read, Vec
 
+LOGITS = (
+    "logits scaled by 1/sqrt(n) stay random in the limit; scale them by 1/n (libraries' own attention divides by the "
+    "root already: divide the queries by the root of their size once more, by process_heads of "
+    "equinox.nn.MultiheadAttention or attention_fn of flax.nnx.MultiHeadAttention)"
+)
 # How often vectors are taken apart before a model is given up.
 MOST_CUTS = 24
 
@@ -53,7 +58,8 @@ def start_values(
             values.append(np.broadcast_to(np.asarray(leaf.constant, float), shape))
         else:
             values.append(Par(number, np.arange(math.prod(shape)).reshape(shape)))
-    return [*values, Narrow(("x",), input_shape, dtype)]
+    reference = ("x", "whole numbers") if np.issubdtype(dtype, np.integer) else ("x",)
+    return [*values, Narrow(reference, input_shape, dtype)]
 
 
 def read_program(closed: Any, built: Built, leaves: list[Leaf], input_shape: tuple[int, ...]) -> Reading:
@@ -107,8 +113,8 @@ def _outputs(walk: ProgramWalk, result: Any) -> list[tuple[float, int]]:
             f"the output of the model must be a product of wide features with a random matrix; it holds "
             f"{' and '.join(kinds)}. In the limit such an output is a number that does not vary from network to network"
         )
-    columns = {value.column for value in values}
-    if len(columns) != len(values) or len(values) != result.ids.size:
+    used = [column for value in values for column in value.columns.items()]
+    if len(set(used)) != len(used) or len(values) != result.ids.size:
         raise WidenError(
             f"the model returns an array of shape {result.shape} in which outputs repeat (one per position, say): the "
             f"kernel is of one function of an input. Return one position, or a mean over positions"
@@ -174,10 +180,10 @@ def _scaling(numbers: tuple[float, float], width: int, other: int) -> str:
     power = math.log(two / one) / math.log(other / width)
     grows = "grows" if power > 0 else "shrinks"
     advice = (
-        "logits scaled by 1/sqrt(n) stay random in the limit; scale them by 1/n"
+        LOGITS
         if abs(power - 0.5) < 0.01
         else "the weights have variance 1/fan-in already; for a model that scales them itself, variances='from_init'. "
-        "Logits scaled by 1/sqrt(n) stay random in the limit; scale them by 1/n"
+        f"{LOGITS[0].upper()}{LOGITS[1:]}"
         if abs(power + 0.5) < 0.01 or abs(power + 1) < 0.01
         else "in the limit it must be a number"
     )

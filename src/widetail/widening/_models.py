@@ -161,13 +161,16 @@ def _is_parameter(leaf: Any) -> bool:
 
 
 def traced(built: Built, input_shape: tuple[int, ...]) -> Any:
-    """The jaxpr of the model for one input, in double precision where the model allows it."""
+    """The jaxpr of the model for one input, in double precision where the model allows it.
+
+    A model that takes whole numbers, such as those of tokens, is traced with them.
+    """
     error: Exception | None = None
-    for dtype in (np.float64, np.float32):
+    for dtype, input_dtype in ((np.float64,) * 2, (np.float32,) * 2, (np.float32, np.int32)):
         leaves = [jax.ShapeDtypeStruct(leaf.shape, dtype) for leaf in built.leaves]
         try:
             with jax.enable_x64(dtype == np.float64):
-                return jax.make_jaxpr(built.apply)(leaves, jax.ShapeDtypeStruct(input_shape, dtype))
+                return jax.make_jaxpr(built.apply)(leaves, jax.ShapeDtypeStruct(input_shape, input_dtype))
         except WidenError:
             raise
         except Exception as raised:

@@ -138,9 +138,9 @@ class Products(Sums):
             value = self.entries[number]
             if isinstance(value, Vec):
                 self._whole(int(number), row[places] % STRIDE)
-                if len(places) != value.length:
-                    raise self.refuse("a vector is repeated before it is multiplied by a random matrix")
-                summands.append((value, places[np.argsort(row[places])]))
+                # a vector that stands there several times meets another part of the matrix each time
+                each = places[np.argsort(row[places], kind="stable")].reshape(value.length, -1).T
+                summands += [(value, one) for one in each]
             elif isinstance(value, Read):
                 raise self._of_outputs_refused()
             elif not (isinstance(value, float) and value == 0):
@@ -184,7 +184,7 @@ class Products(Sums):
 
     def _readout(self, table: Par, flat: np.ndarray, columns: np.ndarray, summands: list[Any], count: int) -> Any:
         """A wide-to-narrow product: an output, of variance one whatever was told."""
-        parts: dict[str, tuple[float, Vec]] = {}
+        parts: dict[tuple[int, str], tuple[float, Vec]] = {}
         self.roles[table.leaf] = "readout"
         for value, places in summands:
             if not isinstance(value, Vec):
@@ -193,15 +193,13 @@ class Products(Sums):
                 raise self.refuse("an output that is random, but made of nothing wide, has no average over the width")
             column = int(columns[0])
             block = self._block(table.leaf, f"{self.leaves[table.leaf].path}[{column}]", flat[np.ix_(places, columns)])
-            parts[block.removeprefix(f"{self.leaves[table.leaf].path}[{column}]")] = (
-                len(places) / count,
-                scale_vec(self._factor(table), value),
-            )
+            rows = block.removeprefix(f"{self.leaves[table.leaf].path}[{column}]")  # the same for all outputs
+            parts[table.leaf, rows] = len(places) / count, scale_vec(self._factor(table), value)
         if len(parts) > MOST_PARTS:
             raise self.refuse(
                 f"the readout sees {len(parts)} vectors side by side; at most {MOST_PARTS} are understood"
             )
-        return Read(int(columns[0]), parts) if parts else 0.0
+        return Read({table.leaf: int(columns[0])}, parts) if parts else 0.0
 
     def _factor(self, table: Par) -> float:
         """What a product with entries of variance one over fan-in is multiplied by."""
@@ -255,38 +253,83 @@ class Products(Sums):
         return self._row_numbers[key]
 
     def _convolution(self, params: dict[str, Any], lhs: Any, rhs: Any) -> Any:
-        numbers = params["dimension_numbers"]
+        """A product of a parameter with what lies under its windows."""
         if not isinstance(rhs, Par):
             raise self.refuse("a convolution with something that is not a parameter is not understood")
-        if params["feature_group_count"] != 1 or params["batch_group_count"] != 1:
-            raise self.refuse("a convolution in groups is not understood: a group of few channels does not average out")
-        if any(d != 1 for d in params["lhs_dilation"]):
-            raise self.refuse("a transposed convolution is not understood")
-        lhs_spec, rhs_spec, out_spec = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
-        space = tuple(lhs.shape[axis] for axis in lhs_spec[2:])
-        window = tuple(rhs.shape[axis] for axis in rhs_spec[2:])
-        index = window_index(space, window, params["window_strides"], params["padding"], params["rhs_dilation"])
-        count = math.prod(window) * lhs.shape[lhs_spec[1]]
-        outside = index < 0
-        flat_index = np.where(outside, 0, index)
-        outer, inner = index.shape[: len(space)], index.shape[len(space) :]
-        positions = math.prod(space)
-
-        def patches(v: Any, xp: Any) -> Any:
-            """(batch, out positions..., window x channels), zeros outside."""
-            v = xp.transpose(v, (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]))
-            v = v.reshape(v.shape[0], positions, v.shape[-1])
-            return v[:, flat_index.reshape(-1)].reshape(v.shape[0], *outer, math.prod(inner), v.shape[-1])
-
-        mask = outside.reshape(1, *outer, math.prod(inner), 1)
-        if isinstance(lhs, Narrow):
-            value: Any = self._narrow(
-                lambda v: jnp.where(mask, 0.0, patches(v, jnp)).reshape(v.shape[lhs_spec[0]], *outer, count), lhs
-            )
+        if params["batch_group_count"] != 1:
+            raise self.refuse("a convolution in groups of the batch is not understood")
+        numbers, groups = params["dimension_numbers"], params["feature_group_count"]
+        if groups > 1:
+            return self._in_groups(params, lhs, rhs, groups)
+        under, back = self._under_windows(params, lhs, rhs)
+        out, into, *window = numbers.rhs_spec
+        count = math.prod(under.shape[-2:])
+        if isinstance(under, Sym):
+            value: Any = Sym(under.ids.reshape(*under.shape[:-2], count))
         else:
-            taken = np.where(mask, self.entry(0.0) * STRIDE, patches(self.sym(lhs).ids, np))
-            value = Sym(taken.reshape(taken.shape[0], *outer, count))
-        elements = np.transpose(rhs.elements, (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])).reshape(count, -1)
+            value = self._narrow(lambda v: v.reshape(*v.shape[:-2], count), under)
+        elements = np.transpose(rhs.elements, (*window, into, out)).reshape(count, -1)
         result = self._times_matrix(value, Par(rhs.leaf, elements, rhs.factor)).ids
-        back = np.argsort((out_spec[0], *out_spec[2:], out_spec[1]))
         return Sym(np.transpose(result, back))
+
+    def _under_windows(self, params: dict[str, Any], lhs: Any, rhs: Par) -> tuple[Any, np.ndarray]:
+        """What lies under every window, (batch, *out, window, channels), and the order of the axes of the result."""
+        numbers = params["dimension_numbers"]
+        lhs_spec, out_spec = numbers.lhs_spec, numbers.out_spec
+        space = tuple(lhs.shape[axis] for axis in lhs_spec[2:])
+        window = tuple(rhs.shape[axis] for axis in numbers.rhs_spec[2:])
+        index = window_index(
+            space, window, params["window_strides"], params["padding"], params["rhs_dilation"], params["lhs_dilation"]
+        )
+        outer = index.shape[: len(space)]
+        index = index.reshape(*outer, -1)
+        outside, places = (index < 0)[None, ..., None], np.maximum(index, 0).reshape(-1)
+
+        def patches(v: Any, xp: Any, nothing: Any) -> Any:
+            v = xp.transpose(v, (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]))
+            v = v.reshape(v.shape[0], math.prod(space), v.shape[-1])
+            return xp.where(outside, nothing, v[:, places].reshape(v.shape[0], *index.shape, v.shape[-1]))
+
+        back = np.argsort((out_spec[0], *out_spec[2:], out_spec[1]))
+        if isinstance(lhs, Narrow):
+            return self._narrow(lambda v: patches(v, jnp, 0.0), lhs), back
+        return Sym(patches(self.sym(lhs).ids, np, self.entry(0.0) * STRIDE)), back
+
+    def _in_groups(self, params: dict[str, Any], lhs: Any, rhs: Par, groups: int) -> Sym:
+        """Every group by itself, where it is wide or of the input; a filter per channel; nothing between the two."""
+        numbers = params["dimension_numbers"]
+        (_, channels, *_), (out, into, *_) = numbers.lhs_spec, numbers.rhs_spec
+        if isinstance(lhs, Narrow) or self._is_wide_along(rhs, into):
+            size, results = rhs.shape[into], []
+            for group, elements in enumerate(np.split(rhs.elements, groups, axis=out)):
+                part = slice(group * size, (group + 1) * size)
+                at = tuple(part if axis == channels else slice(None) for axis in range(len(lhs.shape)))
+                own = (
+                    self._narrow(lambda v, at=at: v[at], lhs) if isinstance(lhs, Narrow) else Sym(self.sym(lhs).ids[at])
+                )
+                par = Par(rhs.leaf, elements, rhs.factor)
+                results.append(self._convolution(params | {"feature_group_count": 1}, own, par).ids)
+            return Sym(np.concatenate(results, axis=numbers.out_spec[1]))
+        if rhs.shape[into] != 1 or rhs.shape[out] != groups:
+            raise self.refuse(
+                f"a convolution in {groups} groups, a number that follows the width, of {rhs.shape[into]} channels "
+                f"into {rhs.shape[out] // groups}: so few do not average out. Understood are a number of groups that "
+                f"stays while their channels grow, and one filter per channel"
+            )
+        under, back = self._under_windows(params, lhs, rhs)
+        coordinates = np.unravel_index(rhs.elements.reshape(-1), self.shapes[rhs.leaf])
+        wide = self.leaves[rhs.leaf].wide
+        summed = tuple(k for k, places in enumerate(coordinates) if not wide[k] and len(np.unique(places)) > 1)
+        self._set_role(rhs.leaf, summed, "filter")
+        leaf, count = self.leaves[rhs.leaf], under.shape[-2]
+        var = 1.0 if leaf.var is None else leaf.var
+        filters = self._gaussian(rhs, var if leaf.by_entry else var / count).ids
+        filters = np.moveaxis(filters, (out, into), (0, 1)).reshape(groups, count)
+        entries = np.moveaxis(under.ids, -2, -1)
+        return Sym(np.transpose(self._added_up(entries, np.broadcast_to(filters, entries.shape)).ids, back))
+
+    def _is_wide_along(self, par: Par, axis: int) -> bool:
+        """Whether an axis of a rearranged parameter is a wide one of it."""
+        first, last = (np.take(par.elements, k, axis=axis).reshape(-1)[0] for k in (0, -1))
+        places = zip(*(np.unravel_index(int(e), self.shapes[par.leaf]) for e in (first, last)), strict=True)
+        return any(a != b and self.leaves[par.leaf].wide[k] for k, (a, b) in enumerate(places))

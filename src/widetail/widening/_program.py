@@ -101,29 +101,34 @@ class ProgramWalk(Products):
     def _lookup(self, equation: Any, par: Par, indices: Narrow) -> Any:
         """Rows of a table at places that the input gives: a product of the table with ones and zeros."""
         numbers, params = equation.params["dimension_numbers"], equation.params
-        rank = len(par.shape)
-        sizes = tuple(params["slice_sizes"])
-        along = tuple(numbers.start_index_map)
+        shape, sizes = equation.outvars[0].aval.shape, tuple(params["slice_sizes"])
+        clips = params["mode"] == jax.lax.GatherScatterMode.CLIP
+        starts = tuple(numbers.start_index_map)
+        # an axis that is read as a whole begins at zero, whatever is asked for
+        along = tuple(axis for axis in starts if sizes[axis] < par.shape[axis]) if clips else starts
         simple = (
-            len(along) == 1
+            len(par.shape) == 2
+            and len(along) == 1
             and sizes == tuple(1 if axis == along[0] else size for axis, size in enumerate(par.shape))
-            and tuple(numbers.collapsed_slice_dims) == along
-            and rank == 2
-            and indices.shape[-1] == 1
-            and tuple(numbers.offset_dims) == (len(indices.shape) - 1,)
+            and tuple(numbers.collapsed_slice_dims) in (along, ())
+            and tuple(numbers.offset_dims) == tuple(range(len(indices.shape) - 1, len(shape)))
         )
         if not simple:
             raise self.refuse("this way of looking up rows of a table is not understood; table[index] is")
-        count = par.shape[along[0]]
+        count, column = par.shape[along[0]], starts.index(along[0])
 
         def one_hot(index: Any) -> Any:
-            return (index[..., 0, None] == jnp.arange(count)).astype(jnp.float64)
+            index = index[..., column]
+            if clips:
+                index = jnp.clip(index, 0, count - 1)
+            found = (index[..., None] == jnp.arange(count, dtype=index.dtype)).astype(jnp.float64)
+            return found if clips else jnp.where(((index >= 0) & (index < count))[..., None], found, jnp.nan)
 
         hot = self._narrow(one_hot, indices)
         leaf = self.leaves[par.leaf]
         var = 1.0 if leaf.var is None else leaf.var
         table = Par(par.leaf, np.moveaxis(par.elements, along[0], 0), par.factor)
-        return self._input_product(hot, table, var, ())
+        return Sym(self._input_product(hot, table, var, ()).ids.reshape(shape))
 
 
 # What becomes of the primitives of `SUMS`.

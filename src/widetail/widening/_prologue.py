@@ -56,7 +56,7 @@ class Prologue:
 
         def value(reference: Reference) -> Any:
             if reference[0] == "x":
-                return x
+                return x if len(reference) == 1 else x.astype(jnp.int32)
             if reference[0] == "k":
                 constant = jnp.asarray(reference[1])
                 return constant.astype(dtype) if jnp.issubdtype(constant.dtype, jnp.floating) else constant

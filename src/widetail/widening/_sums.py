@@ -10,7 +10,7 @@ import numpy as np
 from widetail.widening._combining import MAXIMUM, MULTIPLY, Combining
 from widetail.widening._entries import STRIDE, Sym
 from widetail.widening._primitives import REFUSED
-from widetail.widening._symbols import Read, Vec, add_sca, add_vec, scale_sca
+from widetail.widening._symbols import Read, Vec, add_sca, add_vec, scale_sca, without_factor
 from widetail.widening._windows import patches
 
 
@@ -79,7 +79,8 @@ class Sums(Combining):
             times = np.sum(np.all(np.stack([c // STRIDE for c in columns]) == np.array(entries)[:, None], axis=0))
             if isinstance(product, Vec):
                 self.builder.place = self.place
-                total.append(scale_sca(float(times), self.builder.average(product)))
+                factor, product = without_factor(product)
+                total.append(scale_sca(factor * float(times), self.builder.average(product)))
             else:
                 total.append(scale_sca(float(times), product))
         return add_sca(*total)

@@ -90,12 +90,12 @@ class Read:
     """An output: sum over readout matrices of (share of the variance, what it is applied to).
 
     Attributes:
-        column: which output it is.
-        parts: by readout matrix (its name without the column), its share of the variance and the vector.
+        columns: by parameter of a readout, which of its outputs it is.
+        parts: by parameter and rows of a readout, its share of the variance and the vector.
     """
 
-    column: Any
-    parts: dict[str, tuple[float, Vec]]
+    columns: dict[int, int]
+    parts: dict[tuple[int, str], tuple[float, Vec]]
 
 
 def as_lin(vec: Any) -> Lin:
@@ -153,3 +153,12 @@ def scale_vec(number: float, vec: Any) -> Any:
     lin = as_lin(vec)
     terms = tuple((number * c, s, v) for c, s, v in lin.terms) if number else ()
     return Lin(lin.length, lin.origins, terms, scale_sca(number, lin.constant))
+
+
+def without_factor(vec: Any) -> tuple[float, Any]:
+    """A multiple of one vector as the factor and the vector."""
+    if isinstance(vec, Lin) and len(vec.terms) == 1 and vec.terms[0][1] is None and not isinstance(vec.constant, Sca):
+        ((number, _, inner),) = vec.terms
+        if vec.constant == 0:
+            return number, inner
+    return 1.0, vec

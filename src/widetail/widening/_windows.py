@@ -5,13 +5,20 @@ from typing import Any
 import numpy as np
 
 
-def window_index(space: Any, window: Any, strides: Any, padding: Any, dilation: Any) -> np.ndarray:
-    """For every output position and place in the window, the input position, or -1: (*out, *window)."""
+def window_index(space: Any, window: Any, strides: Any, padding: Any, dilation: Any, apart: Any = None) -> np.ndarray:
+    """For every output position and place in the window, the input position, or -1: (*out, *window).
+
+    With `apart`, input positions stand that far apart, as in transposed convolutions, with nothing between them.
+    """
     places = []
-    for size, extent, stride, (before, after), spread in zip(space, window, strides, padding, dilation, strict=True):
-        out = (size + before + after - spread * (extent - 1) - 1) // stride + 1
+    apart = (1,) * len(space) if apart is None else apart
+    for size, gap, extent, stride, (before, after), spread in zip(
+        space, apart, window, strides, padding, dilation, strict=True
+    ):
+        whole = (size - 1) * gap + 1
+        out = (whole + before + after - spread * (extent - 1) - 1) // stride + 1
         place = np.arange(out)[:, None] * stride + np.arange(extent)[None, :] * spread - before
-        places.append(np.where((place < 0) | (place >= size), -1, place))
+        places.append(np.where((place < 0) | (place >= whole) | (place % gap != 0), -1, place // gap))
     rank = len(space)
     total = np.zeros((1,) * (2 * rank), np.int64)
     outside = np.zeros((1,) * (2 * rank), bool)

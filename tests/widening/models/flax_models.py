@@ -99,5 +99,39 @@ class LSTM(nnx.Module):
         return self.head(h)
 
 
+class InGroups(nnx.Module):
+    """A filter per channel and then a mix of channels, as in mobile networks; or a few groups of many channels."""
+
+    def __init__(self, width, rngs, groups=None):
+        self.stem = nnx.Conv(1, width, (3, 3), rngs=rngs)
+        self.filters = nnx.Conv(width, width, (3, 3), feature_group_count=groups or width, use_bias=False, rngs=rngs)
+        self.mix = nnx.Conv(width, width, (1, 1), rngs=rngs)
+        self.head = nnx.Linear(width, 1, rngs=rngs)
+
+    def __call__(self, x):
+        x = nnx.relu(self.stem(x))
+        x = nnx.relu(self.mix(self.filters(x)))
+        return self.head(jnp.mean(x, axis=(1, 2)))
+
+
+class AllConvolutions(nnx.Module):
+    def __init__(self, width, rngs):
+        self.first, self.head = nnx.Conv(1, width, (3, 3), rngs=rngs), nnx.Conv(width, 1, (1, 1), rngs=rngs)
+
+    def __call__(self, x):
+        return self.head(nnx.relu(self.first(x))).mean(axis=(1, 2))
+
+
+class PerPosition(nnx.Module):
+    """The mean of what is read out at every position."""
+
+    def __init__(self, width, rngs):
+        self.first, self.second = nnx.Linear(3, width, rngs=rngs), nnx.Linear(width, width, rngs=rngs)
+        self.head = nnx.Linear(width, 1, rngs=rngs)
+
+    def __call__(self, x):
+        return self.head(nnx.relu(self.second(nnx.relu(self.first(x))))).mean(axis=1)
+
+
 def made(kind):
     return lambda width, key: kind(width, nnx.Rngs(key))

@@ -102,3 +102,11 @@ def _normed(p, x):
 
 
 normed = _net(_normed, u=(3, "n"), w=("n", "n"), v=("n", 1))
+
+
+def _added_heads(p, x):
+    h = jnp.tanh(x @ p["u"])
+    return h @ p["a"] - jax.nn.relu(h @ p["w"]) @ p["b"]
+
+
+added_heads = _net(_added_heads, u=(3, "n"), w=("n", "n"), a=("n", 1), b=("n", 1))
