@@ -1,4 +1,4 @@
-"""Numbers of things."""
+"""Counts: positive integers and the like."""
 
 import numbers
 from typing import Any

@@ -1,4 +1,4 @@
-"""What ends in a file: files that are whole or not there, their checksums, and what can be written to them.
+"""Files that are written completely or not at all, their checksums, and the objects that they can hold.
 
 Checkpoints are in `widetail.files.checkpoints`, apart, because they need JAX: the command line starts without it.
 """

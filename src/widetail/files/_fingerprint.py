@@ -1,4 +1,4 @@
-"""Short names for data and for kernels, the same in every process: what a store or a checkpoint is of."""
+"""Hashes of data and of kernels, the same in every process: stores and checkpoints are recognised by them."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Will the result fit?"""
+"""Memory: what a kernel needs, and what is free."""
 
 import os
 from pathlib import Path

@@ -75,13 +75,13 @@ def check_cotangent(kernel: Any, cotangent: Any, shape: tuple[int, int]) -> Get:
 
 
 def _tile_weights(g: np.ndarray, here: slice, there: slice, symmetric: bool, rows: int, columns: int) -> np.ndarray:
-    """What the entries of a tile count for: in the symmetric case a tile stands for its mirror image too."""
+    """The weights of the entries of a tile: in the symmetric case a tile represents its mirror image too."""
     weights = g[here, there]
     if symmetric and here == there:
-        weights = weights - np.diag(np.diagonal(weights))  # the diagonal has a path of its own
+        weights = weights - np.diag(np.diagonal(weights))  # the diagonal is differentiated separately
     elif symmetric:
         weights = weights + g[there, here].T
-    return with_rows(with_rows(weights, rows, "zero").T, columns, "zero").T  # what fills up a block counts for nothing
+    return with_rows(with_rows(weights, rows, "zero").T, columns, "zero").T  # padding has no weight
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

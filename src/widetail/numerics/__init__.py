@@ -1,4 +1,4 @@
-"""Numbers without a subject: precision, special functions, integrals, roots, factors, threads of BLAS."""
+"""General numerics: precision, special functions, integrals, roots, factors, threads of BLAS."""
 
 from widetail.numerics._arrays import compiled_if_large as compiled_if_large
 from widetail.numerics._arrays import double_precision as double_precision

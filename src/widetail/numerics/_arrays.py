@@ -1,4 +1,4 @@
-"""Where arrays come from, and the precision they are computed in."""
+"""NumPy or JAX arrays, single or double precision."""
 
 import functools
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def _is_tracer(leaf: Any) -> bool:
     if not isinstance(leaf, jax.Array):
         return False
     try:
-        leaf.devices()  # the cheapest question that only a concrete array can answer
+        leaf.devices()  # the cheapest method that only concrete arrays have
     except jax.errors.ConcretizationTypeError:
         return True
     return False

@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-# About 50 ms of one core: where BLAS has nobody to cut its work, it gets its threads from here on.
+# About 50 ms of one core. Work that is not cut into blocks gets the threads of BLAS from here on.
 FEW_OPERATIONS = 3e8
-# About 5 ms: what is worth waking a thread of ours.
+# About 5 ms: less is not worth starting threads for.
 FEW_TO_SHARE = 3e7
 
 Item = TypeVar("Item")
 
 
 def threads_for(operations: int | float) -> contextlib.AbstractContextManager[Any]:
-    """A context in which few operations are done by one thread, and many by as many as there are.
+    """A context in which BLAS has one thread for few operations, and all threads for many.
 
     Args:
         operations: multiplications, about.

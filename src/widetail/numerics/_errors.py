@@ -2,4 +2,4 @@
 
 
 class DivergenceError(FloatingPointError):
-    """Training has left the numbers: the loss is NaN or infinite."""
+    """Training diverged: the loss is NaN or infinite."""

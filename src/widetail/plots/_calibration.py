@@ -1,4 +1,4 @@
-"""Is what was predicted as often true as it should be?"""
+"""Calibration of class probabilities and of intervals."""
 
 import numpy as np
 from jaxtyping import Float, Integer

@@ -1,4 +1,4 @@
-"""Tensor programs: the infinite-width limit of any architecture, weights shared at will."""
+"""Tensor programs: the infinite-width limit of any architecture, with shared weights."""
 
 from typing import TYPE_CHECKING, Any
 

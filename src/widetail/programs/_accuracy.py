@@ -1,4 +1,4 @@
-"""How well a kernel is known: more polynomials where they are needed, and a word where they do not suffice."""
+"""Estimated errors of kernels: more polynomials where they are needed, a warning where they do not suffice."""
 
 import dataclasses
 import warnings
@@ -16,9 +16,9 @@ from widetail.programs._evaluation import Accuracy, Options
 if TYPE_CHECKING:
     from widetail.programs._program import Program
 
-# The share of a second moment that polynomials may leave out: it bounds the relative error of an expectation.
+# The share of a second moment that polynomials may miss: it bounds the relative error of an expectation.
 TOLERANCE = 1e-4
-# Where raising them ends.
+# The most polynomials.
 MOST = Options(order=256, degree=48)
 T = TypeVar("T")
 # Rows of which `accuracy` computes the kernel twice.
@@ -26,7 +26,7 @@ ROWS_CHECKED = 8
 
 
 class AccuracyWarning(UserWarning):
-    """Expectations of a program are known less well than 1e-4 of their size; the message says how well."""
+    """The relative error of a program's expectations is above 1e-4; the message says how large it is."""
 
 
 class QuasiMonteCarloWarning(AccuracyWarning):
@@ -34,14 +34,14 @@ class QuasiMonteCarloWarning(AccuracyWarning):
 
 
 class _TooCoarseError(Exception):
-    """Polynomials leave out more than they may; carries the options to try next."""
+    """The polynomials' truncation error is too large; carries the options to try next."""
 
     def __init__(self, options: Options):
         self.options = options
 
 
 class _Observed:
-    """A program as the engine sees it, that writes down what is known of errors as it is evaluated."""
+    """A program that records its estimated errors while the engine evaluates it."""
 
     has_ntk = True
 
@@ -66,7 +66,7 @@ class _Observed:
         return lambda rows1, rows2: self._mean(self.program.replicates_of_pairs(rows1, rows2, get))
 
     def tell(self) -> None:
-        """Warn of errors that are larger than they should be."""
+        """Warn of errors above the tolerance."""
         program = self.program
         if self.standard_errors:
             error, size = max(self.standard_errors)
@@ -109,7 +109,7 @@ class _Observed:
 
 
 def evaluate(program: "Program", x1: Any, x2: Any, get: Get, **options: Any) -> KernelValues:
-    """A program's kernel of concrete inputs: as many polynomials as it takes, and a warning where they fall short."""
+    """A program's kernel of concrete inputs, with enough polynomials, or a warning."""
     kernels.check_get(program, get)
     x1, x2 = kernels.check_inputs(program, x1, x2)
     values, observed = _observed(program, lambda one: kernels.evaluate(one, x1, x2, get, **options))
@@ -118,7 +118,7 @@ def evaluate(program: "Program", x1: Any, x2: Any, get: Get, **options: Any) -> 
 
 
 def settled(program: "Program", x1: Any, x2: Any, get: Get, *, tell: bool) -> "Program":
-    """The program with as many polynomials as these inputs take, each with itself."""
+    """The program with as many polynomials as the variances of these inputs need."""
 
     def of_rows(one: _Observed) -> None:
         for x in (x1,) if x2 is None else (x1, x2):
@@ -131,7 +131,7 @@ def settled(program: "Program", x1: Any, x2: Any, get: Get, *, tell: bool) -> "P
 
 
 def _observed(program: "Program", evaluate: Callable[[_Observed], T]) -> tuple[T, _Observed]:
-    """What an evaluation gives with enough polynomials, and what is known of its errors."""
+    """The result of an evaluation with enough polynomials, and its estimated errors."""
     while True:
         observed = _Observed(program)
         try:
@@ -187,7 +187,7 @@ def standard_error(replicates: Any) -> tuple[float, float]:
 
 
 def series_left_out(statistics: dict[str, Any]) -> dict[str, float]:
-    """By name, the largest share of the second moment that the polynomials of a function leave out."""
+    """By function name, the largest share of the second moment that its polynomials miss."""
     found = {}
     for name, known in statistics.items():
         if name.startswith("hermite"):

@@ -1,4 +1,4 @@
-"""Functions that the language makes out of others; they compare equal when they are, so that compiled code is found."""
+"""Functions that the language derives from others; equal ones compare equal, so that compiled code is reused."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""How well integrals are computed: what is asked for, and what is reached."""
+"""The accuracy of integrals: options, and what was reached."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What a program says, in the words of the theory."""
+"""A program in the terms of the theory: its statements and the covariances that it needs."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Graphs of statements that come from elsewhere than the language."""
+"""Graphs of statements that were not written in the language, but by another front end."""
 
 from collections.abc import Callable
 from typing import Any

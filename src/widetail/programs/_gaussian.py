@@ -1,4 +1,4 @@
-"""Gaussian variables given others."""
+"""Conditional variances of Gaussian variables."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 
 def what_is_left(variance: Any, explained: Any) -> Float[Array, "..."]:
-    """The variance of a variable given those that explain a part of it.
+    """The variance of a variable conditional on others.
 
     Where they determine the variable, rounding errors are all that remains: they count as zero.
     """

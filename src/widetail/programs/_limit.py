@@ -286,7 +286,7 @@ class Limit(Induction):
         """What `make` finds with the limit of each row with itself; both of its sides are the one that is meant."""
         known = self.sides[side].known
         if key not in known:
-            # two inputs may ask for what neither needs for itself: means, where they turn out independent
+            # pairs may need what single inputs do not: means, where the two are independent
             known[key] = yield make(self if self.same else self._alone(side))
         return known[key]
 

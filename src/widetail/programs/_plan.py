@@ -1,4 +1,4 @@
-"""A computation as a list of compiled calls: written down once, carried out for every tile.
+"""A computation as a list of compiled calls: recorded once, replayed for every tile.
 
 One compiled function for all of it would be shorter, but XLA computes shared terms of it again wherever they are used:
 for a recurrent network of 20 steps it takes six times as long, and four times as long to compile.

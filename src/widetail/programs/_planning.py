@@ -1,4 +1,4 @@
-"""The plans of programs: what their kernels need, found without computing a number, once per program."""
+"""The plans of programs: which calls their kernels need, found symbolically, once per program."""
 
 import functools
 from typing import Any

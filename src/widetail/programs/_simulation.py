@@ -156,7 +156,7 @@ class _Simulation(Induction):
             for index in graph.needed():
                 found = self._draw(side, index) if index in drawn[side] else self._follow(side, index)
                 if found is not None:
-                    # or it would be computed again in everything that uses it
+                    # otherwise it would be computed again wherever it is used
                     self.values[side][index] = jax.lax.optimization_barrier(found)
 
     def _draw(self, side: int, index: int) -> Any:

@@ -1,4 +1,4 @@
-"""Where in the user's text a statement stands, and what the user calls it."""
+"""The line of the user's program that made a statement, and the name that it assigns."""
 
 import ast
 import dataclasses

@@ -71,8 +71,8 @@ def train_adam(
 ) -> AdamFit:
     """Maximise the bound over everything by Adam, each minibatch through the kernel.
 
-    Slower than natural gradients on cached features by far; what it can do and they cannot is move inducing inputs and
-    kernel hyperparameters. `train` from where it ends is a good last step.
+    Much slower than natural gradients on cached features, but it can also train inducing inputs and kernel
+    hyperparameters. `train` from where it ends is a good last step.
 
     Args:
         kernel: where its hyperparameters start.

@@ -45,7 +45,7 @@ def terms_at(law: ScaleLaw, coordinates: dict[str, Any], dtype: Any) -> tuple[An
     if isinstance(law, InverseGammaScale):
         a = jnp.exp(coordinates["log_a"])
         b = a / law.mean_precision if law.is_held else jnp.exp(coordinates["log_b"])
-        # the nodes stand still while their weights carry the derivatives
+        # only the weights of the nodes are differentiated
         width = 6 * jax.lax.rsqrt(jax.lax.stop_gradient(a))
         centre = jax.lax.stop_gradient(jnp.log(b / a))
         t = centre + jnp.linspace(-1.0, 1.0, NODES_OF_INVERSE_GAMMA, dtype=dtype) * jnp.minimum(width, 8.0)

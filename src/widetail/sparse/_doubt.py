@@ -1,6 +1,6 @@
 """Doubt: the probability that an input is of a class of which training had no rows.
 
-A softmax over classes takes it for granted that the training rows say what every class looks like. A class without rows
+A softmax over classes assumes that every class occurs in the training rows. A class without rows
 gets its probability only where all the others are ruled out, which next to no input achieves. Three things tell an
 input of a new class: the class probabilities are undecided, it is farther from the rows of every single class than
 these are from each other, and the inducing inputs explain less of its variance. How much each of them says is
@@ -36,7 +36,7 @@ PRICE = 0.005  # nats per row of a known class that doubt may cost on average
 SMALLEST_ENTROPY = 1e-3  # nats
 SMALLEST_SHARE = 1e-9
 RIDGE = 1e-3
-ROUGH = 1e-3  # nats per row: what training with a class hidden is worth
+ROUGH = 1e-3  # nats per row: tolerance of the training with a class hidden
 
 
 @savable("sparse.Doubt")
@@ -89,7 +89,7 @@ class Doubt:
     def of_features(
         self, model: SparseModel, features: np.ndarray, residual: np.ndarray, *, seed: int = 0
     ) -> tuple[ClassProbabilities, np.ndarray]:
-        """As `predict`, from what `model.whitening.features` gives."""
+        """As `predict`, from features and residuals by `model.whitening.features`."""
         features, residual = features.astype(np.float64), residual.astype(np.float64)
         found = class_probabilities(*_latent(model, features, residual * model.residual_share), seed=seed)
         scores = _scores(self.known, features, residual, found.probabilities)
@@ -106,12 +106,12 @@ class Doubt:
         return (1 - doubt)[:, None] * probabilities + doubt[:, None] * elsewhere
 
     def after(self, numbers: np.ndarray) -> "Doubt":
-        """When rows of these classes have come."""
+        """The same after rows of these classes have been seen."""
         return dataclasses.replace(self, is_unseen=self.is_unseen & ~np.isin(np.arange(len(self.is_unseen)), numbers))
 
 
 def fit_doubt(model: SparseModel, x: Any, y: Any, *, seed: int = 0, progress: Progress = False) -> Doubt | None:
-    """Hide one class after the other, and learn what gives a hidden class away.
+    """Hide one class after the other, and learn to recognise its rows.
 
     For each of at most ten classes a model is trained on up to 4,096 rows, without the rows and the inducing inputs of
     that class, and scores 2,048 others. A logistic regression on the scores of all of them has the best log score of

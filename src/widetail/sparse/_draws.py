@@ -12,7 +12,7 @@ from widetail.sparse._scale import NODES, ScaleLaw
 from widetail.sparse.likelihoods import Likelihood
 
 DRAWS = 16
-# Draws of all rows of a chunk together: with few draws in common, means would learn their errors.
+# Rows of a chunk have different draws: the means would adapt to the errors of a few shared ones.
 POINTS = 32_768
 
 

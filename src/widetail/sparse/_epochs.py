@@ -35,12 +35,12 @@ class Course(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Epochs:
-    """What stays the same from epoch to epoch.
+    """The settings of all epochs.
 
     Attributes:
         label: of the progress bar.
         rows: how many there are.
-        are_shuffled: whether rows are in random order already; minibatches are then neighbours, which files like.
+        are_shuffled: whether rows are in random order already; minibatches are then contiguous, fast to read.
         batch_size: rows of a minibatch; all of them have as many.
         epochs: passes through the rows, at most.
         seed: of the order of the rows.
@@ -146,5 +146,5 @@ def _copied(state: Any) -> Any:
 
 
 def note_of(bound: float, scores: list[float]) -> str:
-    """What a bar says of the last iteration, in nats per row."""
+    """The note of a progress bar on the last iteration, in nats per row."""
     return f"; bound {bound:.4f}" + (f", validation {scores[-1]:.4f}" if scores else "")

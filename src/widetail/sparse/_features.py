@@ -17,7 +17,7 @@ from widetail.progress import Progress, reporter
 
 ROWS_AT_ONCE = 4096
 SECONDS_PER_NOTE = 20.0  # between two notes in a file of how many rows there are
-# Relative to the mean of the diagonal: what rounding of the features in either precision calls for.
+# Relative to the mean of the diagonal, for the rounding of features in either precision.
 JITTER = {"float32": 1e-6, "float64": 1e-9}
 
 
@@ -98,7 +98,7 @@ class _Kept:
 
     @classmethod
     def at(cls, path: Path, identity: str, rows: int, whitening: Whitening) -> "_Kept":
-        """What a file holds, if it is what is asked for; a new file otherwise."""
+        """The features in a file, if they are of the same inputs and kernel; a new file otherwise."""
         about, residual = Path(f"{path}.about"), np.zeros(rows, whitening.dtype)
         shape = (rows, len(whitening.inducing))
         if path.exists() and about.exists():
@@ -127,7 +127,7 @@ class _Kept:
         is_due = self.done == len(self.residual) or time.monotonic() - self.noted >= SECONDS_PER_NOTE
         if self.about is not None and isinstance(self.features, np.memmap) and is_due:
             self.features.flush()
-            # last: the rows that it speaks of are there
+            # last, when the rows are written
             write_checkpoint(
                 self.about, self.identity, self.residual, {"rows": self.done, "sha256": self.digest.hexdigest()}
             )

@@ -26,7 +26,7 @@ from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
 
 FEWEST_ROWS_TO_HOLD_OUT = 5
-# Fewer held-out rows than this tell candidates apart by luck: what is chosen by them keeps its plain value.
+# With fewer held-out rows the choice would be random: the default is kept.
 FEWEST_ROWS_TO_CHOOSE_BY = 100
 # Candidates are compared, and minibatches begun, after training on this many rows at most.
 MOST_ROWS_TO_START_FROM = 16_384
@@ -52,7 +52,7 @@ def fit(
     checkpoint: str | Path | None = None,
     progress: Progress = False,
 ) -> SparseModel:
-    """Choose inducing inputs, choose by held-out rows what they are asked for, train.
+    """Choose inducing inputs, make the choices that are left to held-out rows, train.
 
     Args:
         kernel: a network or a kernel, with its hyperparameters; `widetail.learning.learn` finds them.
@@ -123,7 +123,7 @@ def update(
     cache: str | Path | None = None,
     progress: Progress = False,
 ) -> SparseModel:
-    """The model after more rows: where one table with those before and these would have ended.
+    """The model after more rows: the same as of one fit to all of them.
 
     Kernel, inducing inputs and what was chosen by held-out rows stay as they are.
 
@@ -156,7 +156,7 @@ def _outputs(likelihood: Likelihood, y: np.ndarray) -> int:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Course:
-    """What the parts of training share."""
+    """The settings that the parts of training share."""
 
     options: TrainingOptions
     seed: int
@@ -165,12 +165,12 @@ class _Course:
     progress: Progress
 
     def rows_to_train_on(self, rows: int) -> int:
-        """All but those that are held out; all where these would be too few to tell anything."""
+        """All but those that are held out; all where too few would be held out."""
         held_out = round(self.options.validation_fraction * rows)
         return rows - held_out if held_out >= FEWEST_ROWS_TO_HOLD_OUT else rows
 
     def is_choosing(self, rows: int) -> bool:
-        """Whether held-out rows are asked, and enough to answer."""
+        """Whether anything is chosen by held-out rows, and there are enough of them."""
         is_asked = self.options.residual_share == "held_out" or self.options.scale == "held_out"
         return is_asked and rows - self.rows_to_train_on(rows) >= FEWEST_ROWS_TO_CHOOSE_BY
 
@@ -189,7 +189,7 @@ class _Course:
         likelihood: Likelihood,
         q: Variational,
     ) -> AdamFit:
-        """What Adam finds through the kernel; it does not see rows that are held out for later choices."""
+        """The result of Adam through the kernel, without rows that are held out for later choices."""
         own = self.options
         is_asked = own.early_stopping or (own.optimiser != "adam" and self.is_choosing(len(x)))
         count = self.rows_to_train_on(len(x)) if is_asked else len(x)
@@ -204,7 +204,7 @@ class _Course:
             return log_score(rows, fit.q, fit.likelihood, self.seed)
 
         if own.optimiser != "adam":
-            # Adam is slow to find the posterior, and what moves with it would first move to make up for that
+            # Adam finds the posterior slowly, and kernel and inducing inputs would first compensate for that
             near = train(
                 rows_of(Whitening.of(kernel, inducing, precision), slice(count)),
                 likelihood,

@@ -20,7 +20,7 @@ from scipy.special import log_ndtr, logsumexp
 LOG_LOW, LOG_STEP, LOG_COUNT = float(np.log(0.01)), 0.125, 80
 # Values in units of sqrt(1 + s^2).
 LOW, STEP, COUNT = -12.0, 0.125, 385
-LEAST = -2000.0  # of a logarithm in the table: nothing comes of what is smaller
+LEAST = -2000.0  # the smallest logarithm in the table: smaller ones make no difference
 SPACING = 0.4  # of the trapezoidal rules: the integrands are analytic, and the error is below 1e-10
 
 

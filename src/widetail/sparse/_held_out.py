@@ -22,14 +22,14 @@ from widetail.sparse.likelihoods import Likelihood
 
 FACTOR = 4.0  # between the scales that are tried
 MOST_TRIED = 10  # to either side
-ROUGH = 1e-4  # nats per row: what training of a candidate is worth
+ROUGH = 1e-4  # nats per row: tolerance of the training of a candidate
 CLEARLY = 2.0  # standard errors of a difference
 NOTICEABLE = 1e-3  # nats per row
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HeldOutChoice:
-    """What was chosen, and what it was chosen from.
+    """The chosen candidate, and all that were tried.
 
     Attributes:
         residual_share: how much of the residual variance is part of the model.
@@ -150,7 +150,7 @@ def choose_scale(
                 break
             step += direction
         if max(tried, key=lambda number: tried[number][0]) > 0:
-            break  # the best is above: nothing to look for below
+            break  # the best is above
     report(most, most)
     steps = np.array(sorted(tried))
     scores = np.array([tried[int(step)][0] for step in steps])

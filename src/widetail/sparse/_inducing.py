@@ -71,7 +71,7 @@ def _balanced(labels: np.ndarray, count: int, rng: np.random.Generator) -> np.nd
 
 
 def _centres(x: np.ndarray, labels: np.ndarray, count: int, seed: int) -> np.ndarray:
-    from sklearn.cluster import MiniBatchKMeans  # a second to import, and for this only
+    from sklearn.cluster import MiniBatchKMeans  # takes a second to import, and is used here only
 
     flat = x.reshape(len(x), -1)
     classes, sizes = np.unique(labels, return_counts=True)

@@ -1,4 +1,4 @@
-r"""What a model remembers of rows that it has seen, so that a stream of rows ends where one table of them would.
+r"""What a model keeps of the rows it has seen, so that a stream of rows gives the same model as one table of them.
 
 Given the scale $\beta$, a row with Gaussian noise of variance $v(\beta)$ has the expected log density
 $-\frac12\{(y - a_x^\top m)^2 / v + \beta\,(a_x^\top S a_x + r_x) / v + \log 2\pi v\}$: its sums over rows are all that

@@ -1,4 +1,4 @@
-"""A fitted sparse model: what is needed to predict, and to go on learning."""
+"""A fitted sparse model: all that prediction and updates need."""
 
 import dataclasses
 from pathlib import Path
@@ -68,7 +68,7 @@ class SparseModel:
         return features.astype(np.float64) @ self.q.mean.T
 
     def class_probabilities(self, x: Any, *, seed: int = 0) -> ClassProbabilities:
-        """Probabilities of classes and what they are made of."""
+        """Probabilities of classes, their entropy and mutual information."""
         if not isinstance(self.likelihood, (Bernoulli, Categorical)):
             raise TypeError(f"class probabilities need Bernoulli or Categorical; the model has {self.likelihood!r}.")
         return class_probabilities(*self.latent(x), self.q.law, seed=seed)

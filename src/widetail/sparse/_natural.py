@@ -32,7 +32,7 @@ SCALE_NODES = 8
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ascent:
-    """What stays the same while a bound is maximised.
+    """The rows and settings of one maximisation.
 
     Attributes:
         rows: cached features and targets.
@@ -71,7 +71,7 @@ class Ascent:
             try:
                 return q.with_precision((1 - rate) * q.precision + rate * target)
             except np.linalg.LinAlgError:
-                # log densities that are not concave may pull too far, but not by a short step
+                # with log densities that are not concave only short steps stay positive definite
                 rate *= 0.5
                 if rate < 1e-6:
                     raise
@@ -108,7 +108,7 @@ class Ascent:
         )
         mean = q.mean + times(transposed, found.x.reshape(q.mean.shape))
         if likelihood.only_differences and self.memory.only_differences:
-            mean = mean - np.mean(mean, axis=0)  # the prior alone has a say in the sum of the outputs
+            mean = mean - np.mean(mean, axis=0)  # the sum of the outputs depends on the prior alone
         return q.with_mean(mean)
 
     def _mean_by_sums(self, precision: float, per_noise: float) -> np.ndarray:
@@ -147,7 +147,7 @@ class Ascent:
         # a multiple of one number, so that few shapes are compiled
         count = SCALE_NODES * max(1, math.ceil((2.5 * (high - low) + 3) / SCALE_NODES))
         interpolant = Chebyshev.interpolate(at, count - 1, domain=[low, high])
-        # a polynomial is nothing outside of its domain; laws that reach beyond it have next to no weight there
+        # the interpolant is not valid outside of its domain, where distributions have next to no weight
         return lambda t: interpolant(np.clip(t, low, high))
 
     @property

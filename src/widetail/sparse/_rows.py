@@ -123,7 +123,7 @@ def variances(rows: CachedRows, q: Variational) -> np.ndarray:
 
 
 def totals(rows: CachedRows, q: Variational, variance: np.ndarray, likelihood: Likelihood, nodes: Nodes) -> Totals:
-    """Everything that a natural gradient needs."""
+    """The sums that a natural gradient needs."""
     value, open_part, slope, curvature = 0.0, 0.0, np.zeros(q.mean.shape), np.zeros(q.precision.shape)
     parameters, mean = as_numbers_of(rows, likelihood), np.asarray(q.mean, rows.features.dtype)
     with jax.enable_x64(True):

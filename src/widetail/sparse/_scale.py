@@ -415,6 +415,6 @@ def _tilted(log_weights: np.ndarray, t: np.ndarray, mean_precision: float) -> np
 
 
 def _without_negligible(weights: np.ndarray) -> np.ndarray:
-    """Probabilities without those that no sum would notice: they cost as much as the others."""
+    """Probabilities without negligible ones, which would cost as much as the others."""
     kept = np.where(weights > NEGLIGIBLE, weights, 0.0)
     return kept / kept.sum()

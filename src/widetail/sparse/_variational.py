@@ -29,7 +29,7 @@ class Variational:
 
     @classmethod
     def at_prior(cls, outputs: int, inducing: int, law: ScaleLaw) -> "Variational":
-        """Where nothing has been observed."""
+        """The prior, before any observation."""
         eye = np.broadcast_to(np.eye(inducing), (outputs, inducing, inducing)).copy()
         return cls(np.zeros((outputs, inducing)), eye, eye.copy(), law)
 
