@@ -1,4 +1,4 @@
-"""Which archives there are, what must be in them, and where the originals come from.
+"""The archives, their checksums, and the sources of the originals.
 
 Two kinds of checksum are used. `sha256` is that of the archive in a `WIDETAIL_DATA` folder. An archive
 made on this machine from a public source cannot have the same bytes (compressors differ), so there the

@@ -1,8 +1,8 @@
-"""What can go wrong on the way to a data set."""
+"""Errors of data sets."""
 
 
 class DataUnavailableError(OSError):
-    """A data set is neither on this machine nor within reach of it."""
+    """A data set is not on this machine and cannot be downloaded."""
 
 
 class ChecksumError(OSError):

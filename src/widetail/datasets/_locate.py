@@ -1,4 +1,4 @@
-"""Where an archive is: the user's data folder, the cache, or the public source."""
+"""Finding an archive: in the user's data folder, in the cache, or at its public source."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What the loaders return: plain frozen records of NumPy arrays."""
+"""The results of the loaders: frozen records of NumPy arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Kernels and exact inference on a Dask cluster, stored in Zarr, surviving dead workers.
 
-Nothing here imports JAX before it is needed: workers that only factor matrices do without its memory.
+JAX is imported only when it is needed, because workers that only factor matrices can save its memory.
 """
 
 from widetail.distributed._conjugate import ConjugateGradients as ConjugateGradients

@@ -22,7 +22,7 @@ GOES_ON = "What was finished is in the store: the same call goes on from there."
 
 
 def check_client(client: Any) -> None:
-    """Refuse anything but a Dask client that blocks."""
+    """Raise unless this is a blocking Dask client."""
     try:
         from distributed import Client
     except ImportError as error:
@@ -34,14 +34,14 @@ def check_client(client: Any) -> None:
 
 
 def announce(client: Any, progress: Progress, what: str) -> Callable[[int, int], None]:
-    """Print where the dashboard is; a function of (done, total) that tells how far the run has come."""
+    """Print the address of the dashboard; return a progress report, a function of (done, total)."""
     if progress is True:
         print(f"{what}: {len(client.scheduler_info()['workers'])} workers, {client.dashboard_link}", file=sys.stderr)
     return reporter(progress, what, lines=True)
 
 
 def _scatter(client: Any, values: Any) -> Any:
-    """Send data to a worker; one that died may be about to come back."""
+    """Send data to a worker; retry, as one that died may be restarting."""
     try:
         client.wait_for_workers(1, timeout=SECONDS_WITHOUT_WORKERS)
     except TimeoutError:
@@ -138,7 +138,7 @@ def run_tasks(
 
 
 def _next(queue: Any, client: Any) -> Any:
-    """The next future that is done; an error instead of waiting for ever for workers that take no tasks."""
+    """The next finished future; an error instead of an endless wait when no worker takes tasks."""
     looked = worked = time.monotonic()
     while not queue.has_ready():
         time.sleep(SECONDS_BETWEEN_POLLS)
@@ -154,7 +154,7 @@ def _next(queue: Any, client: Any) -> Any:
 
 
 def _somebody_works(client: Any) -> bool:
-    """Whether a worker takes tasks, or is still at one."""
+    """Whether any worker takes tasks or is still working on one."""
     workers = client.scheduler_info(n_workers=-1).get("workers", {}).values()
     return any(
         worker["status"] == "running" or any(worker["metrics"]["task_counts"].get(state) for state in AT_WORK)
@@ -180,7 +180,7 @@ def _result_of(future: Any) -> Any:
 
 
 class _Window:
-    """How many tasks to have on the cluster, asked anew now and then: workers come and go."""
+    """How many tasks to have on the cluster; updated now and then, because workers come and go."""
 
     def __init__(self, client: Any):
         self.client = client
@@ -195,7 +195,7 @@ class _Window:
 
 
 class Sent:
-    """An array that all tasks need: inside of them if it is small, otherwise sent once, and again if it is lost."""
+    """An array that all tasks need: part of each task if it is small, otherwise sent once, and again if it is lost."""
 
     def __init__(self, client: Any, values: Any):
         self.client, self.original = client, values

@@ -15,7 +15,7 @@ from widetail.stores import Tiles
 
 @dataclasses.dataclass(frozen=True)
 class Crosses:
-    """What predictions need of the training inputs.
+    """The training inputs on the cluster, for predictions.
 
     Attributes:
         client: of the cluster.

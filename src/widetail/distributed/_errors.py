@@ -1,4 +1,4 @@
-"""What can go wrong between a program and its cluster."""
+"""Errors of clusters."""
 
 
 class PoisonedTileError(ValueError):

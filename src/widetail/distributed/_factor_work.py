@@ -1,4 +1,4 @@
-"""What workers do with a Cholesky factor: steps of the factorisation, and solves that stream its tiles.
+"""The tasks of workers on a Cholesky factor: steps of the factorisation, and solves that stream its tiles.
 
 Right-looking: when a panel of columns is finished, what it explains is subtracted from everything to its right. Tiles
 are read from Zarr and written to Zarr; a task holds three of them.
@@ -31,7 +31,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 @dataclasses.dataclass(frozen=True)
 class FactorTiles:
-    """Where a factor is in the making.
+    """The files of a factor that is being computed.
 
     Attributes:
         source: the matrix that is factored.
@@ -140,7 +140,7 @@ def finish_tile(tiles: FactorTiles, i: int, j: int, noise: np.ndarray | None, *d
 
 
 def check_factor_tile(tiles: FactorTiles, i: int, j: int, version: int, crc32: int) -> bool:
-    """Whether a tile is what was written."""
+    """Whether a tile matches its checksum."""
     matrix = tiles.lower if version == FINAL else tiles.work(version)
     try:
         return checksum(matrix.read(tiles.source.rows(i), tiles.source.rows(j))) == crc32

@@ -156,7 +156,7 @@ def fill_on_cluster(
 
 
 def _fill(holder: TileStore, job: KernelJob, x: np.ndarray, client: Any, *, retries: int, progress: Progress) -> Gram:
-    """Check what is finished, and have the rest computed."""
+    """Check the finished tiles and compute the others."""
     tiles = holder.tiles
     report = announce(client, progress, "kernel")
     _check_shared(client, tiles.location)
@@ -209,7 +209,7 @@ def _poisoned_error(outcome: TileReport, tiles: Tiles) -> PoisonedTileError:
     for pair in pairs:
         for row in set(pair):
             by_row[row] = by_row.get(row, 0) + 1
-    # a bad row is bad against every other: it is in more entries than the rows it met
+    # a bad row spoils all of its entries: it is in more bad entries than the rows beside it
     rows = tuple(sorted(by_row, key=lambda row: (-by_row[row], row))[:MOST_REPORTED])
     here, there = tiles.rows(outcome.i), tiles.rows(outcome.j)
     return PoisonedTileError(
@@ -234,7 +234,9 @@ def checked(kernel: Any, x: Any, get: str) -> tuple[Any, np.ndarray, int | None]
     check_get(kernel, get)
     x, _ = check_inputs(kernel, x, None)
     x = np.asarray(x)
-    kernel = kernel.for_inputs(x[:ROWS_TO_SETTLE], None, get)  # one accuracy for all tiles, and warnings that are seen
+    kernel = kernel.for_inputs(
+        x[:ROWS_TO_SETTLE], None, get
+    )  # one accuracy for all tiles, and warnings in this process
     return kernel, x, tile_rows(kernel.numbers_per_pair(x.shape[1:]), len(x))
 
 

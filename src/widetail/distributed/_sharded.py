@@ -1,4 +1,4 @@
-"""One tile on all devices of a worker: every device takes a share of its rows."""
+"""One tile on all devices of a worker, which share its rows."""
 
 from typing import Any
 

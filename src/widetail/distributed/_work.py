@@ -23,7 +23,7 @@ MOST_REPORTED = 10
 
 @dataclasses.dataclass(frozen=True)
 class KernelJob:
-    """A kernel on its way to the workers, which unpack it once.
+    """A pickled kernel, which each worker unpacks once.
 
     Attributes:
         pickled: the kernel, by cloudpickle, so that functions of the user's own travel too.
@@ -78,7 +78,7 @@ def _sharded(pickled: bytes, get: Any) -> Any:
 
 
 class TileReport(NamedTuple):
-    """What a worker says of a tile.
+    """The report of a worker on a tile.
 
     Attributes:
         poisoned: rows and columns of the matrix where it is not finite, the first ones; the tile was not written then.

@@ -52,7 +52,7 @@ def condition_on_cluster(
     store: str | Path | None,
     solver: Solver,
 ) -> Posterior:
-    """What `ScaleMixture.posterior` does where there is a client."""
+    """`ScaleMixture.posterior` with a client."""
     check_client(client)
     if not (solver is None or isinstance(solver, ConjugateGradients)):
         raise ValueError(f"solver must be None or wt.distributed.ConjugateGradients(...); got {solver!r}.")

@@ -1,4 +1,4 @@
-"""Thousands of networks, as many at once as memory allows."""
+"""Computations for thousands of networks, in chunks that fit into memory."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from widetail.finite._network import ScaledNetwork
 from widetail.kernels import available_memory
 from widetail.progress import Progress, reporter
 
-# More at once is not faster: what has left the cache has to come back.
+# Larger chunks are not faster: they do not fit into the cache.
 MOST_BYTES = 256e6
 
 

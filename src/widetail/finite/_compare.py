@@ -1,4 +1,4 @@
-"""Whether finite networks follow a predicted law: distances, and what they are when the prediction is right."""
+"""Tests of finite networks against a predicted law: distances, and their distributions when the prediction is right."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""One step of gradient descent of one network, and what goes wrong with it."""
+"""One step of gradient descent of one network, and checks for divergence."""
 
 import dataclasses
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -46,7 +46,7 @@ PLAIN = PlainDescent()
 
 
 class Training(NamedTuple):
-    """What changes while a network is trained."""
+    """The state of training."""
 
     parameters: Any
     optimiser: Any
@@ -98,7 +98,7 @@ def descend(
 
 
 def check_losses(losses: Any, scales: np.ndarray, rates: Any, when: str) -> None:
-    """Refuse to go on with networks whose loss is no number; `losses` is of shape (networks,)."""
+    """Raise where the loss of a network is not finite; `losses` is of shape (networks,)."""
     bad = np.flatnonzero(~np.isfinite(np.asarray(losses)))
     if not len(bad):
         return

@@ -52,7 +52,7 @@ class EnsembleFit:
     seconds: float
 
     def outputs(self, x: Any) -> Float[np.ndarray, "members n outputs"]:
-        """What every network gives at the rows of `x`."""
+        """The outputs of every network at the rows of `x`."""
         return member_outputs(self.network, self.parameters, self.scales, x)
 
 
@@ -164,7 +164,7 @@ def fit_ensemble(
 
 
 def member_outputs(network: ScaledNetwork, parameters: Any, scales: Any, x: Any) -> Float[np.ndarray, "members n out"]:
-    """What networks with stacked parameters give at the rows of `x`, shape (members, n, outputs), float64.
+    """The outputs of networks with stacked parameters at the rows of `x`, shape (members, n, outputs), float64.
 
     One network and a fixed number of rows at a time, so that memory is bounded and one compiled function serves all.
     """
@@ -241,7 +241,7 @@ def _has_convolutions(layer: Layer) -> bool:
 
 
 class _State(NamedTuple):
-    """What a checkpoint holds; every array has an axis of members in front."""
+    """The content of a checkpoint; every array has an axis of members in front."""
 
     training: Training
     best: Any  # parameters
@@ -271,7 +271,7 @@ class _Run:
         return _State(training, training.parameters, none, np.zeros(len(none), np.int64))
 
     def batches(self, epoch: int) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Rows in an order of this epoch's own, and what they weigh for every member, (members, rows).
+        """Rows in random order, and their weights for every member, (members, rows).
 
         Rows that a member holds out have no weight for it; nor have those that the last batch is filled with.
         """

@@ -1,4 +1,4 @@
-"""Thousands of networks trained by gradient descent on all rows at once: what the theorems speak of."""
+"""Thousands of networks trained by gradient descent on all rows at once, as in the theorems."""
 
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ from widetail.priors import ScalePrior
 from widetail.process import Layers, Readout
 from widetail.progress import Progress, reporter
 
-# What a chunk works on in every step should stay in the cache of the processor.
+# The arrays of a chunk should fit into the cache of the processor.
 CHUNK_BYTES = 64e6
 STEPS_BETWEEN_LOOKS = 50
 

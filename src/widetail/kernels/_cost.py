@@ -1,4 +1,4 @@
-"""What an evaluation would take."""
+"""Estimates of time and memory."""
 
 import dataclasses
 import time

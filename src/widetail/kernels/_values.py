@@ -1,4 +1,4 @@
-"""What goes into and comes out of a kernel evaluation."""
+"""Arguments and results of kernel evaluations."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -16,7 +16,7 @@ class KernelValues(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """One side of a kernel evaluation: all that a block of inputs contributes by itself.
+    """One side of a kernel evaluation: a block of inputs with all that depends on it alone.
 
     Attributes:
         inputs: the inputs as the kernel wants them (scaled, say), rows first.

@@ -1,4 +1,4 @@
-"""Kernels of vectors: what their inputs must look like."""
+"""Checks of the inputs of kernels of vectors."""
 
 from typing import Any
 

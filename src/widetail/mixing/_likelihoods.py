@@ -1,4 +1,4 @@
-"""What the data say about the readout variance: one-dimensional likelihoods."""
+"""One-dimensional likelihoods of the readout variance."""
 
 import abc
 import math

@@ -1,4 +1,4 @@
-"""How heavy the tail of importance weights is."""
+"""The tail index of importance weights."""
 
 import math
 

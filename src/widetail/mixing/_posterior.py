@@ -1,4 +1,4 @@
-"""The posterior of the readout variance, however it was computed."""
+"""The interface of posteriors of the readout variance."""
 
 import abc
 from typing import Any

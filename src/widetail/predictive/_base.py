@@ -1,4 +1,4 @@
-"""What every predictive distribution can do."""
+"""The interface of predictive distributions."""
 
 import abc
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every prior of the readout variance can do."""
+"""The interface of priors of the readout variance."""
 
 import abc
 import dataclasses
@@ -138,7 +138,7 @@ class ScalePrior(eqx.Module):
 
     @property
     def mass_error(self) -> float:
-        """How far the mass between the cuts, by quadrature, is from one: what integrals over this prior may miss."""
+        """One minus the mass between the cuts by quadrature: the error that integrals over this prior may have."""
         return 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Where a density that somebody else wrote has its modes and jumps."""
+"""Modes and jumps of densities from other libraries, found numerically."""
 
 import itertools
 import warnings
@@ -30,7 +30,7 @@ _TOLERABLE = 1e-3
 
 
 class Modes(NamedTuple):
-    """What integrals over a prior need to know of it.
+    """The pieces that integrals over a prior are cut into.
 
     Attributes:
         cuts: see `ScalePrior.log_cuts`.
@@ -43,7 +43,7 @@ class Modes(NamedTuple):
 
 @np.errstate(all="ignore")
 def find_modes(prior: ScalePrior) -> Modes:
-    """Look at the density of the logarithm on a grid, and more closely where the mass is; warn of what is missed."""
+    """Evaluate the density of the logarithm on a grid, finer where the mass is; warn if mass is missed."""
     lower, upper = (None if end is None else float(end) for end in prior.log_bounds)
     points = _GRID[((lower if lower is not None else -np.inf) < _GRID) & ((np.inf if upper is None else upper) > _GRID)]
     points = np.union1d(points, _where_the_mass_is(prior, lower, upper))

@@ -18,7 +18,7 @@ from widetail.priors._modes import Modes, find_modes
 from widetail.priors._parameters import Values
 
 _INTEGRAL_NODES = 256
-# Up to exp(+-this) the log density of another library is believed.
+# The log density of another library is used up to exp(+-this).
 _TRUSTED = 300.0
 
 

@@ -1,4 +1,4 @@
-"""What all image corruptions share: pixels in and out, severities, random numbers, blocks."""
+"""Shared parts of image corruptions: conversion of pixels, severities, random numbers, blocks."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""How shifts are seeded."""
+"""Seeds of shifts."""
 
 import numpy as np
 
