@@ -111,6 +111,18 @@ def test_one_layer(name):
         assert worst_error(nn.Sequential(nn.Dense(weight_var=1.3, bias_var=bias_var), layer), x) < 1e-12
 
 
+@pytest.mark.parametrize("later", [nn.Erf(), nn.Gelu(), nn.Sin(0.7, 0.2)])
+def test_huge_equal_inputs_behind_a_layer_that_does_not_bound_them(later):
+    """Their covariances hold no digit of the determinant or the distance, which are zero."""
+    x = extreme_inputs(np.random.default_rng(3))[[0, 1, 2, 5, 6, 7]]
+    net = nn.Sequential(nn.Dense(weight_var=1.3), nn.Relu(), nn.Dense(weight_var=0.7), later)
+    assert worst_error(net, x) < 1e-12
+    skipping = nn.Sequential(
+        nn.Dense(weight_var=1.3), nn.Residual(nn.Relu(), nn.Dense()), nn.Residual(later, nn.Dense()), nn.Rbf(0.7)
+    )
+    assert worst_error(skipping, x) < 1e-12
+
+
 @pytest.mark.parametrize("features", [3, 40])
 @pytest.mark.parametrize("name", OF_DISTANCES)
 def test_one_layer_in_single_precision(name, features):
