@@ -41,6 +41,7 @@ from widetail.tables import for_table
 KINDS = {"scaled": ScaledNoise, "independent": IndependentNoise}
 # Where there are so many times the rows of `integrate_rows`, the best architecture alone is integrated.
 MORE_ROWS_FOR_ONE = 3
+DRAWS_OF_ONE = 64
 # n x n matrices that are held at once.
 MATRICES = {ScaledNoise: 1.3, IndependentNoise: 3.3, RowNoise: 3.3, InputNoise: 6.3}
 
@@ -183,7 +184,8 @@ class ExactEstimator(TableInputs, SavedEstimator):
         if self.learn and self.net is None and isinstance(learned.process.noise, ScaledNoise) and len(y) <= most:
             best = {learned.name: learned.process}
             options = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}
-            self._predict_with(integrate_evidence(best, x, y, smooth=False, **options), x, y, counts)
+            found = integrate_evidence(best, x, y, smooth=False, draws=DRAWS_OF_ONE, **options)
+            self._predict_with(found, x, y, counts)
             return
         self.posterior_ = learned.process.posterior(x, y, counts=counts)
 

@@ -13,8 +13,9 @@ from widetail.process import ScaleMixture
 
 Part = Literal["kernel", "noise", "prior"]
 
-# Bounds are factors around a variance of one, wide enough for standardised data.
-BOUNDS = {"kernel": (1e-6, 1e4), "noise": (1e-8, 1e2), "prior": (1e-3, 1e4)}
+# Bounds are factors around a variance of one, wide enough for standardised data. Noise inside of the scale is in units
+# of the readout variance, which is thousands where functions are smooth.
+BOUNDS = {"kernel": (1e-6, 1e4), "noise": (2e-10, 1e2), "prior": (1e-3, 1e4)}
 # Kernel parameters that multiply the whole kernel, or undo another one, have nothing to learn.
 LEARNABLE = {
     "weight_var",
