@@ -93,3 +93,12 @@ def test_quantiles_of_any_laws_of_the_scale():
     assert dist._student_law() is not None  # not the slow way, which integrates anew for every value
     for level in (1e-6, 0.025, 0.5, 0.9, 1 - 1e-4):
         np.testing.assert_allclose(dist.cdf(dist.quantile(level)), level, rtol=1e-8)
+
+
+def test_quantiles_near_one_have_the_digits_of_what_is_above():
+    """Parts of very different widths: their own quantiles are a wide bracket."""
+    dist = Weighted([StudentT(3.0, np.zeros(1), np.ones(1)), StudentT(3.0, np.ones(1), 1e4 * np.ones(1))], WEIGHTS)
+    above = 2.0 ** -np.array([10.0, 40.0, 50.0, 53.0])
+    q = dist.quantile(1 - above)[:, 0]
+    found = WEIGHTS[0] * scipy.stats.t(3.0).sf(q) + WEIGHTS[1] * scipy.stats.t(3.0).sf((q - 1) / 100)
+    np.testing.assert_allclose(found, above, rtol=1e-10)

@@ -260,3 +260,12 @@ def test_far_tails_with_independent_noise():
     for p in (1e-12, 1e-6, 0.1):
         z = (dist.quantile(p)[0] - beta * k / (beta + s2)) / spread
         assert_allclose(density @ scipy.special.ndtr(z) / density.sum(), p, rtol=1e-5)
+
+
+def test_scales_so_large_that_their_products_overflow():
+    """Noise is nothing beside them, so that the mean goes through the targets."""
+    x, y = np.array([[0.0], [1.0], [3.0]]), np.array([1.0, -1.0, 0.5])
+    process = wt.ScaleMixture(wt.kernels.RBF(), wt.PointMass(1e308), wt.IndependentNoise(1e-3))
+    posterior = process.posterior(x, y)
+    assert_allclose(posterior.location(x), y, rtol=1e-12)
+    assert_allclose(posterior(x).mean, y, rtol=1e-12)

@@ -28,6 +28,8 @@ def student_mixture_root(
     shape = np.shape(level)
     point, low, high, level = (np.array(np.broadcast_to(v, shape), float).ravel() for v in (guess, lower, upper, level))
     column = np.broadcast_to(np.arange(shape[-1]), shape).ravel()
+    # Seen from the nearer end, because close to one the distribution function has lost the digits of what is above.
+    side, tail = np.where(level > 0.5, -1.0, 1.0), np.minimum(level, 1 - level)
     weights = np.broadcast_to(weights, location.shape)
     unit = np.maximum(np.min(scale, axis=0), 1e-3 * np.sum(weights * scale, axis=0))
     rows = max(1, _TERMS // len(scale))
@@ -40,10 +42,15 @@ def student_mixture_root(
         value, slope = np.empty(len(active)), np.empty(len(active))
         for start in range(0, len(active), rows):
             some = slice(start, start + rows)
-            value[some], slope[some] = _below_and_density(
-                here[some], degrees, location[:, where[some]], scale[:, where[some]], weights[:, where[some]]
+            value[some], slope[some] = _tail_and_density(
+                here[some],
+                side[active[some]],
+                degrees,
+                location[:, where[some]],
+                scale[:, where[some]],
+                weights[:, where[some]],
             )
-        value -= level[active]
+        value = side[active] * (value - tail[active])
         low[active] = np.where(value < 0, here, low[active])
         high[active] = np.where(value > 0, here, high[active])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -56,9 +63,11 @@ def student_mixture_root(
     return point.reshape(shape)
 
 
-def _below_and_density(point: Any, degrees: Any, location: Any, scale: Any, weights: Any) -> tuple[Any, Any]:
-    """The distribution function of the mixture and its density."""
-    z = (point - location) / scale
+def _tail_and_density(
+    point: Any, side: Any, degrees: Any, location: Any, scale: Any, weights: Any
+) -> tuple[Any, Any]:
+    """The probability below, or above where `side` is -1 and not 1, and the density of the mixture."""
+    z = side * (point - location) / scale
     is_normal = np.isinf(degrees[:, 0])
     below, density = np.empty_like(z), np.empty_like(z)
     below[is_normal] = scipy.special.ndtr(z[is_normal])

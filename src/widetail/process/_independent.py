@@ -131,9 +131,14 @@ class IndependentPosterior(Posterior):
         """What the mean of f at new rows multiplies k(x_new, x) with, averaged over the scale, shape (n, outputs)."""
         scales, log_weights = (np.asarray(part) for part in self.scale.nodes(_refinement(self.scale)))
         scales, shares = (part.reshape(len(scales), -1) for part in (scales, np.exp(log_weights)))
-        gain = scales[..., None] / (scales[..., None] * self.eigenvalues + 1)  # (nodes, 1 or outputs, n)
+        gain = self._gain(scales)
         mean_gain = np.einsum("jd,jdn->nd", np.broadcast_to(shares, gain.shape[:2]), gain)
         return self.vectors @ (mean_gain * self.rotated) / np.sqrt(self.noise * self.rows.factors)[:, None]
+
+    def _gain(self, scales: np.ndarray) -> np.ndarray:
+        """scale / (scale * eigenvalue + 1), without overflow for the largest scales; shape (nodes, 1 or outputs, n)."""
+        with np.errstate(over="ignore"):
+            return 1 / (self.eigenvalues + 1 / scales[..., None])
 
     def influence(self, x_new: Any) -> Influence:
         x_new = check_new(self.kernel, self.x, x_new)
@@ -164,7 +169,7 @@ class IndependentPosterior(Posterior):
         extra = self.noise if with_noise else 0.0
         scales, log_weights = (np.asarray(part) for part in self.scale.nodes(_refinement(self.scale)))
         per_scale = scales.reshape(scales.shape[0], -1)  # (nodes, 1) or (nodes, outputs)
-        gain = per_scale[..., None] / (per_scale[..., None] * self.eigenvalues + 1)  # (nodes, 1 or outputs, n)
+        gain = self._gain(per_scale)
         outputs = self.rotated.shape[1]
         weights = np.broadcast_to(gain, (len(scales), outputs, len(self.y))) * self.rotated.T
         location = np.einsum("mn,jdn->jmd", cross, weights, optimize=True)
