@@ -11,7 +11,8 @@ from jaxtyping import Array, ArrayLike, PRNGKeyArray
 from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor
 from widetail.mixing._pareto import pareto_k
 from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, where_they_exist
-from widetail.numerics import is_traced, namespace
+from widetail.numerics import concrete, is_traced, namespace
+from widetail.numerics.special import logsumexp
 from widetail.priors import ScalePrior, Values
 
 _RELIABLE_PARETO_K = 0.7
@@ -58,18 +59,19 @@ class ImportancePosterior(ScalePosterior):
 
     def log_quantile(self, p: Values) -> Values:
         """Always one of the draws."""
-        order = jnp.argsort(self.log_scales, axis=0)
-        scales = jnp.take_along_axis(self.log_scales, order, axis=0).reshape((len(order), -1))
-        below = jnp.cumsum(jnp.take_along_axis(jnp.exp(self.log_weights), order, axis=0), axis=0)
+        xp = namespace(self, p)
+        order = xp.argsort(self.log_scales, axis=0)
+        scales = xp.take_along_axis(self.log_scales, order, axis=0).reshape((len(order), -1))
+        below = xp.cumsum(xp.take_along_axis(xp.exp(self.log_weights), order, axis=0), axis=0)
         below = below.reshape(scales.shape)
         shape = jnp.broadcast_shapes(p.shape, self.batch_shape)
-        wanted = jnp.broadcast_to(p, shape).reshape((-1, scales.shape[1]))
-        index = jax.vmap(jnp.searchsorted, in_axes=1, out_axes=1)(below, wanted * below[-1])
-        return jnp.take_along_axis(scales, jnp.minimum(index, len(order) - 1), axis=0).reshape(shape)
+        wanted = xp.broadcast_to(p, shape).reshape((-1, scales.shape[1])) * below[-1]
+        index = xp.stack([xp.searchsorted(*column) for column in zip(below.T, wanted.T, strict=True)], axis=1)
+        return xp.take_along_axis(scales, xp.minimum(index, len(order) - 1), axis=0).reshape(shape)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         """Draws with replacement."""
-        return self.log_quantile(jax.random.uniform(key, shape + self.batch_shape, dtype=float))
+        return self.log_quantile(concrete(jax.random.uniform(key, shape + self.batch_shape, dtype=float)))
 
     def mean_and_var(self) -> tuple[Values, Values]:
         xp = namespace(self)
@@ -84,7 +86,7 @@ class ImportancePosterior(ScalePosterior):
     def log_expected_gaussian(self, count: ArrayLike, quad: Values) -> Values:
         column = (-1,) + (1,) * (quad.ndim - len(self.batch_shape)) + self.batch_shape
         scales, weights = self.log_scales.reshape(column), self.log_weights.reshape(column)
-        return jax.nn.logsumexp(weights + gaussian_log_factor(scales, count, quad), axis=0)
+        return logsumexp(weights + gaussian_log_factor(scales, count, quad))
 
 
 def importance_posterior(
@@ -95,7 +97,7 @@ def importance_posterior(
     shape = jnp.broadcast_shapes(prior_shape, likelihood.batch_shape)
     scales = prior.draw_log(key, (draws,))
     missing = (1,) * (len(shape) - len(prior_shape))
-    scales = jnp.broadcast_to(scales.reshape((draws, *missing, *prior_shape)), (draws, *shape))
+    scales = namespace(scales).broadcast_to(scales.reshape((draws, *missing, *prior_shape)), (draws, *shape))
     log_weights, evidence, ess, k = _weigh(likelihood, scales)
     diagnostics = ScaleDiagnostics("importance", draws, ess=ess, pareto_k=k)
     if not is_traced(log_weights):

@@ -4,7 +4,6 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
 from widetail.numerics import double_precision, namespace
@@ -68,7 +67,8 @@ class ScalePosterior(eqx.Module):
     @double_precision
     def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Values:
         """Independent draws, of shape `shape` followed by `batch_shape`."""
-        return jnp.exp(self.draw_log(key, shape))
+        log_scale = self.draw_log(key, shape)
+        return namespace(log_scale).exp(log_scale)
 
     @property
     @double_precision

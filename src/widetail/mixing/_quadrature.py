@@ -11,7 +11,8 @@ from jaxtyping import Array, ArrayLike, PRNGKeyArray
 
 from widetail.mixing._likelihoods import ScaleLikelihood, gaussian_log_factor, gaussian_log_peak
 from widetail.mixing._posterior import ScaleDiagnostics, ScalePosterior, where_they_exist
-from widetail.numerics import Bounds, Integral, increasing_root, integrate, is_traced, namespace
+from widetail.numerics import Bounds, Integral, concrete, increasing_root, integrate, is_traced, namespace
+from widetail.numerics.special import logsumexp, sigmoid
 from widetail.priors import ScalePrior, Values
 
 # The log evidence changes by less than this when every second node is left out, or nodes are added.
@@ -78,17 +79,18 @@ class QuadraturePosterior(ScalePosterior):
 
     def below_log(self, log_scale: Values) -> Values:
         log_below, log_above = _log_tails(self.prior, self.likelihood, log_scale, nodes=self._tail_nodes)
-        return jax.nn.sigmoid(log_below - log_above)
+        return sigmoid(log_below - log_above)
 
     def log_quantile(self, p: Values) -> Values:
         root = _log_quantile(self.prior, self.likelihood, self.integral, p, nodes=self._tail_nodes)
         lower, upper = self.prior.log_bounds
-        lowest = -jnp.inf if lower is None else lower
-        highest = jnp.inf if upper is None else upper
-        return jnp.where(p <= 0, lowest, jnp.where(p >= 1, highest, root))
+        xp = namespace(p, root)
+        lowest = -xp.inf if lower is None else lower
+        highest = xp.inf if upper is None else upper
+        return xp.where(p <= 0, lowest, xp.where(p >= 1, highest, root))
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        uniform = jax.random.uniform(key, shape + self.batch_shape, dtype=float)
+        uniform = concrete(jax.random.uniform(key, shape + self.batch_shape, dtype=float))
         return _draw_log(self.prior, self.likelihood, self.integral, uniform, nodes=_SAMPLING_NODES)
 
     def mean_and_var(self) -> tuple[Values, Values]:
@@ -100,7 +102,7 @@ class QuadraturePosterior(ScalePosterior):
         if refine > 1:
             nodes = refine * self.diagnostics.nodes
             points, log_terms = _refined(self.prior, self.likelihood, self.integral, nodes=nodes)
-        return points, jax.nn.log_softmax(log_terms, axis=0)
+        return points, log_terms - logsumexp(log_terms)
 
     def log_expected_gaussian(self, count: ArrayLike, quad: Values) -> Values:
         count, quad = np.asarray(count, float), namespace(quad).asarray(quad, float)

@@ -14,7 +14,9 @@ class OfDeterminant(Activation):
 
     That is $1 + r (k_{11} + k_{22}) + r^2 d$ with the determinant $d = k_{11} k_{22} - k_{12}^2$. Of large inputs, or
     of inputs far from the origin, the products hold few digits of d or none, so the first layer gets it from
-    differences of the inputs; see `Apart`.
+    differences of the inputs; see `Apart`. Behind a layer that does not bound its inputs d is what the covariance holds
+    of it: of opposite inputs of 1e6 behind a cubic, say, it holds nothing of a bias, and tangent kernels are off by a
+    factor of up to $\sqrt{1 + 2 r\, \mathrm{bias\_var}}$.
     """
 
     @abc.abstractmethod

@@ -1,6 +1,7 @@
 """General numerics: precision, special functions, integrals, roots, factors, threads of BLAS."""
 
 from widetail.numerics._arrays import compiled_if_large as compiled_if_large
+from widetail.numerics._arrays import concrete as concrete
 from widetail.numerics._arrays import double_precision as double_precision
 from widetail.numerics._arrays import is_traced as is_traced
 from widetail.numerics._arrays import namespace as namespace

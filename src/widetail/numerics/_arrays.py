@@ -34,6 +34,11 @@ def namespace(*trees: Any) -> Any:
     return jnp if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(trees)) else np
 
 
+def concrete(values: jax.Array) -> Any:
+    """Random numbers as NumPy arrays, so that nothing is compiled to compute with them; traced ones as they are."""
+    return values if _is_tracer(values) else np.asarray(values)
+
+
 def double_precision(fn: Fn) -> Fn:
     """Run `fn` in float64 whatever the user's `jax_enable_x64` flag says, on NumPy arrays and into NumPy arrays.
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array
 
-from widetail.numerics import is_traced, namespace
+from widetail.numerics import concrete, is_traced, namespace
 from widetail.predictive._base import Predictive, points_index
 from widetail.predictive._matrix import LazyMatrix, LazyVector, missing_matrix
 from widetail.priors import Values
@@ -137,9 +137,8 @@ class Elliptical(Predictive):
         scale_key, normal_key = jax.random.split(key)
         scale = self._draw_scale(scale_key, shape)
         scale = scale.reshape(shape + (1,) * (len(self.event_shape) - len(self._law_shape)) + self._law_shape)
-        normal = jax.random.normal(
-            normal_key, (*shape, self.event_shape[0], math.prod(self.event_shape[1:])), dtype=float
-        )
+        places = (*shape, self.event_shape[0], math.prod(self.event_shape[1:]))
+        normal = concrete(jax.random.normal(normal_key, places, dtype=float))
         coloured = (self.matrix.safe_factor() @ normal).reshape(shape + self.event_shape)
         return self.loc + scale**0.5 * coloured
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from widetail.numerics import compiled_if_large, increasing_root, is_traced, namespace
+from widetail.numerics import compiled_if_large, concrete, increasing_root, is_traced, namespace
 from widetail.numerics.special import erf, log_ndtr, logsumexp, ndtri
 from widetail.predictive._base import Predictive, points_index
 from widetail.predictive._elliptical import double_or_traced, squared_length
@@ -155,12 +155,9 @@ class NormalMixture(Predictive):
         node_key, normal_key = jax.random.split(key)
         law = self.log_weights.shape[1:]
         points, outputs = (*self.event_shape, 1)[:2]
-        chosen = jax.random.categorical(node_key, self.log_weights, axis=0, shape=shape + law)
-        normal = jax.random.normal(normal_key, (*shape, points, outputs), dtype=float)
-        needed = None
-        if not is_traced(chosen, self):
-            chosen, normal = np.asarray(chosen), np.asarray(normal)
-            needed = set(np.unique(chosen).tolist())
+        chosen = concrete(jax.random.categorical(node_key, self.log_weights, axis=0, shape=shape + law))
+        normal = concrete(jax.random.normal(normal_key, (*shape, points, outputs), dtype=float))
+        needed = None if is_traced(chosen, self) else set(np.unique(chosen).tolist())
         xp = namespace(chosen, self)
         chosen = chosen.reshape(shape + (1,) + (law or (1,)))
         draws = xp.zeros(normal.shape)

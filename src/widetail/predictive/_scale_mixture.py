@@ -81,7 +81,8 @@ class NormalScaleMixture(Elliptical):
         return self.scale.log_expected_gaussian(float(count), quad)
 
     def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Values:
-        return jnp.exp(self.scale.draw_log(key, shape))
+        log_scale = self.scale.draw_log(key, shape)
+        return namespace(log_scale).exp(log_scale)
 
 
 def _against_nodes(values: Any, *tables: Any) -> tuple[Any, ...]:

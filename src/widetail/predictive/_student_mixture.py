@@ -63,9 +63,7 @@ def student_mixture_root(
     return point.reshape(shape)
 
 
-def _tail_and_density(
-    point: Any, side: Any, degrees: Any, location: Any, scale: Any, weights: Any
-) -> tuple[Any, Any]:
+def _tail_and_density(point: Any, side: Any, degrees: Any, location: Any, scale: Any, weights: Any) -> tuple[Any, Any]:
     """The probability below, or above where `side` is -1 and not 1, and the density of the mixture."""
     z = side * (point - location) / scale
     is_normal = np.isinf(degrees[:, 0])

@@ -9,7 +9,7 @@ import scipy.special
 from jaxtyping import Array
 
 from widetail.mixing import log_inverse_gamma_integral
-from widetail.numerics import increasing_root, namespace
+from widetail.numerics import concrete, increasing_root, namespace
 from widetail.numerics.special import betainc, betaln, ndtri
 from widetail.predictive._elliptical import Elliptical, checked_location, double_or_traced
 from widetail.predictive._matrix import LazyMatrix
@@ -83,8 +83,10 @@ class StudentT(Elliptical):
         return log_inverse_gamma_integral(a, a * self.scale, 0.5 * count, 0.5 * quad)
 
     def _draw_scale(self, key: Array, shape: tuple[int, ...]) -> Values:
-        a = jnp.broadcast_to(0.5 * self.df, self._law_shape)
-        return jnp.exp(jnp.log(a * self.scale) - jax.random.loggamma(key, a, shape + a.shape, dtype=float))
+        a = namespace(self).broadcast_to(0.5 * self.df, self._law_shape)
+        log_gamma = concrete(jax.random.loggamma(key, a, shape + a.shape, dtype=float))
+        xp = namespace(self, log_gamma)
+        return xp.exp(xp.log(a * self.scale) - log_gamma)
 
 
 def _upper_tail(x: Any, df: Any) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
@@ -57,7 +56,8 @@ class ScalePrior(eqx.Module):
     @double_precision
     def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Values:
         """Independent draws, of shape `shape` followed by the shape of the parameters."""
-        return jnp.exp(self.draw_log(key, shape))
+        log_scale = self.draw_log(key, shape)
+        return namespace(log_scale).exp(log_scale)
 
     @property
     @double_precision

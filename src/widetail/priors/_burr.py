@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.files import savable
-from widetail.numerics import Bounds, namespace
+from widetail.numerics import Bounds, concrete, namespace
 from widetail.numerics.special import betaln, softplus
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
@@ -55,7 +55,7 @@ class BurrXII(ScalePrior):
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         batch = jnp.broadcast_shapes(jnp.shape(self.c), jnp.shape(self.k), jnp.shape(self.scale))
-        return self._at_exponential(jax.random.exponential(key, shape + batch, dtype=float))
+        return self._at_exponential(concrete(jax.random.exponential(key, shape + batch, dtype=float)))
 
     def _at_exponential(self, level: Values) -> Values:
         """Log of the value that is exceeded with probability exp(-level)."""

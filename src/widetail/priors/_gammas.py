@@ -9,7 +9,7 @@ import scipy.special
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.files import savable
-from widetail.numerics import Bounds, is_traced, namespace
+from widetail.numerics import Bounds, concrete, is_traced, namespace
 from widetail.numerics.special import betainc, betaln, gammainc, gammaincc, gammaln, sigmoid, softplus
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
@@ -55,8 +55,9 @@ class InverseGamma(ScalePrior):
         return np.log(self.b) - np.log(scipy.special.gammainccinv(self.a, p))
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        a, b = jnp.broadcast_arrays(self.a, self.b)
-        return jnp.log(b) - jax.random.loggamma(key, a, shape + a.shape, dtype=float)
+        a, b = namespace(self).broadcast_arrays(self.a, self.b)
+        log_gamma = _log_gamma(key, a, shape + a.shape)
+        return namespace(b, log_gamma).log(b) - log_gamma
 
     def expectation(self) -> Values:
         xp = namespace(self)
@@ -113,8 +114,9 @@ class Gamma(ScalePrior):
         return np.log(scipy.special.gammaincinv(self.a, p)) - np.log(self.b)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        a, b = jnp.broadcast_arrays(self.a, self.b)
-        return jax.random.loggamma(key, a, shape + a.shape, dtype=float) - jnp.log(b)
+        a, b = namespace(self).broadcast_arrays(self.a, self.b)
+        log_gamma = _log_gamma(key, a, shape + a.shape)
+        return log_gamma - namespace(b, log_gamma).log(b)
 
     def expectation(self) -> Values:
         return self.a / self.b
@@ -180,10 +182,10 @@ class BetaPrime(ScalePrior):
         return np.log(self.scale) + np.log(share) - np.log(rest)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        a, b, scale = jnp.broadcast_arrays(self.a, self.b, self.scale)
+        a, b, scale = namespace(self).broadcast_arrays(self.a, self.b, self.scale)
         shape, (above, below) = shape + a.shape, jax.random.split(key)
-        numerator = jax.random.loggamma(above, a, shape, dtype=float)
-        return jnp.log(scale) + numerator - jax.random.loggamma(below, b, shape, dtype=float)
+        numerator = _log_gamma(above, a, shape)
+        return namespace(scale, numerator).log(scale) + numerator - _log_gamma(below, b, shape)
 
     def expectation(self) -> Values:
         xp = namespace(self)
@@ -209,3 +211,8 @@ def _gamma_tails(a: Parameter, log_x: Values) -> tuple[Values, Values]:
     xp = namespace(a, log_x)
     x = xp.exp(xp.clip(log_x, LOG_SMALLEST, LOG_LARGEST))
     return gammainc(a, x), gammaincc(a, x)
+
+
+def _log_gamma(key: PRNGKeyArray | Array, a: Any, shape: tuple[int, ...]) -> Any:
+    """Logarithms of gamma variables of shapes a."""
+    return concrete(jax.random.loggamma(key, a, shape, dtype=float))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.files import savable
-from widetail.numerics import Bounds, namespace
+from widetail.numerics import Bounds, concrete, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
 
@@ -52,8 +52,9 @@ class HalfCauchy(ScalePrior):
         return xp.log(self.scale) + xp.where(lower_half, log_tan, -log_tan)
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        draws = jax.random.cauchy(key, shape + jnp.shape(self.scale), dtype=float)
-        return jnp.log(self.scale) + jnp.log(jnp.abs(draws))
+        draws = concrete(jax.random.cauchy(key, shape + jnp.shape(self.scale), dtype=float))
+        xp = namespace(self, draws)
+        return xp.log(self.scale) + xp.log(xp.abs(draws))
 
     def expectation(self) -> Values:
         xp = namespace(self)

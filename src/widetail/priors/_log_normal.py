@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.files import savable
-from widetail.numerics import Bounds, namespace
+from widetail.numerics import Bounds, concrete, namespace
 from widetail.numerics.special import ndtr, ndtri
 from widetail.priors._base import ScalePrior
 from widetail.priors._parameters import Parameter, Values, parameter
@@ -51,7 +51,7 @@ class LogNormal(ScalePrior):
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         batch = jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.scale))
-        return self.loc + self.scale * jax.random.normal(key, shape + batch, dtype=float)
+        return self.loc + self.scale * concrete(jax.random.normal(key, shape + batch, dtype=float))
 
     def expectation(self) -> Values:
         xp = namespace(self)

@@ -11,7 +11,7 @@ import scipy.stats
 from jaxtyping import Array, PRNGKeyArray
 
 from widetail.files import savable
-from widetail.numerics import Bounds, Cuts, double_precision, integrate, is_traced, namespace
+from widetail.numerics import Bounds, Cuts, concrete, double_precision, integrate, is_traced, namespace
 from widetail.priors._base import ScalePrior
 from widetail.priors._inversion import LOG_LARGEST, LOG_SMALLEST, log_quantile_by_root
 from widetail.priors._modes import Modes, find_modes
@@ -96,7 +96,7 @@ class ScipyPrior(WrappedPrior):
 
     def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
         shape = shape + np.shape(self._icdf(0.5))
-        return self.log_quantile(jax.random.uniform(key, shape, dtype=float))
+        return self.log_quantile(concrete(jax.random.uniform(key, shape, dtype=float)))
 
     def expectation(self) -> np.ndarray | float:
         mean = np.asarray(self.dist.mean(), float)
