@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from widetail import nn
+from widetail import nn, programs
 from widetail.kernels import RBF
 
 MLP = nn.Sequential(nn.Dense(weight_var=2.0), nn.Relu())
@@ -108,6 +108,23 @@ def test_large_but_finite_entries_are_accepted():
     with pytest.raises(ValueError, match="x1 must be finite"):
         MLP.kernel(np.array([[1e308, 1e308, np.inf]]))
     assert RBF(1e308).kernel(x).nngp[0, 1] == 1
+
+
+def test_inputs_whose_products_would_overflow_are_refused():
+    """Where they do not, single precision says what double precision says."""
+    x = X.copy()
+    x[1] = -x[0]
+    net = nn.Sequential(nn.Dense(), nn.Erf())
+    largest = (4e8 * x / np.max(np.abs(x))).astype("f4")
+    np.testing.assert_allclose(net.kernel(largest).nngp, net.kernel(largest.astype(float)).nngp, atol=1e-3)
+    with pytest.raises(
+        ValueError, match=r"x1 has entries of size 8e\+08; beyond 4\.3e\+08 products of float32.*float64"
+    ):
+        net.kernel(2 * largest)
+    program = programs.mlp(depth=1)
+    for kernel in (net + RBF(), 2.0 * (net * net), program):
+        with pytest.raises(ValueError, match=r"x2 has entries of size 1e\+90; beyond 1\.2e\+76 products of float64"):
+            kernel.kernel(X, np.full((1, 3), -1e90))
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame(X), X.tolist()])

@@ -21,6 +21,7 @@ from widetail.kernels._facts import matrix_facts as matrix_facts
 from widetail.kernels._facts import matrix_notes as matrix_notes
 from widetail.kernels._inputs import check_get as check_get
 from widetail.kernels._inputs import check_inputs as check_inputs
+from widetail.kernels._inputs import largest_of_four as largest_of_four
 from widetail.kernels._linear import Linear as Linear
 from widetail.kernels._memory import available_memory as available_memory
 from widetail.kernels._power import PowerExponential as PowerExponential

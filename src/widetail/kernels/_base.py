@@ -48,6 +48,10 @@ class Kernel(eqx.Module):
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Raise a ValueError that names the argument when one input cannot have this shape."""
 
+    def largest_input(self, dtype: Any) -> float:
+        """Beyond this size of its entries products on the way to a covariance overflow; infinite by default."""
+        return np.inf
+
     @abc.abstractmethod
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """How many numbers one pair of inputs carries through the widest layer; it sets the tile size."""

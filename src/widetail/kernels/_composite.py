@@ -62,6 +62,10 @@ class Composite(Kernel):
         self.first.check_shape(name, input_shape)
         self.second.check_shape(name, input_shape)
 
+    def largest_input(self, dtype: Any) -> float:
+        """What both can take."""
+        return min(self.first.largest_input(dtype), self.second.largest_input(dtype))
+
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """Those of both, one after the other, and the result of the first kept meanwhile."""
         return 1 + max(self.first.numbers_per_pair(input_shape), self.second.numbers_per_pair(input_shape))
@@ -178,6 +182,10 @@ class Scaled(Kernel):
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """What the kernel can take."""
         self.base.check_shape(name, input_shape)
+
+    def largest_input(self, dtype: Any) -> float:
+        """As the kernel."""
+        return self.base.largest_input(dtype)
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """As many as the kernel."""

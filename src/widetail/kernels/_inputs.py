@@ -19,10 +19,16 @@ def check_get(kernel: Any, get: Any) -> None:
         raise ValueError(f"{type(kernel).__name__} has no tangent kernel; ask for get='nngp'.")
 
 
+def largest_of_four(dtype: Any) -> float:
+    """The fourth root of the largest number, with a tenth to spare for variances of weights."""
+    return 0.1 * float(jnp.finfo(dtype).max) ** 0.25
+
+
 def check_inputs(kernel: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     """Arrays that `kernel` can take, or an error that says what is wrong with them."""
     x1 = check_array("x1", x1)
     kernel.check_shape("x1", x1.shape[1:])
+    _check_size(kernel, "x1", x1)
     if x2 is None:
         return x1, None
     x2 = check_array("x2", x2)
@@ -35,7 +41,21 @@ def check_inputs(kernel: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
             f"x1 and x2 must have the same dtype; got {x1.dtype} and {x2.dtype}. "
             f"Convert one of them, for example with x2.astype(x1.dtype)."
         )
+    _check_size(kernel, "x2", x2)
     return x1, x2
+
+
+def _check_size(kernel: Any, name: str, x: Any) -> None:
+    largest = kernel.largest_input(x.dtype)
+    if largest == np.inf or is_traced(x):
+        return
+    size = max(float(x.max()), -float(x.min()))
+    if size > largest:
+        advice = ", or convert them to float64" if x.dtype == np.float32 else ""
+        raise ValueError(
+            f"{name} has entries of size {size:.2g}; beyond {largest:.2g} products of {x.dtype} covariances overflow. "
+            f"Bring the inputs to a common scale, for example mean 0 and standard deviation 1{advice}."
+        )
 
 
 def check_array(name: str, x: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from widetail.checks import check_count
-from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
+from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn, largest_of_four
 from widetail.nn._covariance import Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
 from widetail.numerics import is_traced
@@ -118,6 +118,10 @@ class Layer(Kernel):
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Follow the shape through the network up to the readout."""
         self.output_signal(input_shape, name=name)
+
+    def largest_input(self, dtype: Any) -> float:
+        """Determinants of covariances are products of four inputs."""
+        return largest_of_four(dtype)
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """Positions of the input, squared when all their pairs are needed."""

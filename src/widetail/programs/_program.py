@@ -13,7 +13,7 @@ import numpy as np
 
 from widetail.checks import as_parameter, check_count, check_variance
 from widetail.files import savable
-from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn, check_inputs
+from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn, check_inputs, largest_of_four
 from widetail.nn import Parametrisation
 from widetail.numerics import is_traced
 from widetail.programs._accuracy import accuracy, evaluate, mean_of, settled
@@ -164,6 +164,10 @@ class Program(Kernel):
             refused = InputError(f"{name} of shape (n, {shape}) does not fit the program {self}: {error}")
             refused.place = error.place
             raise refused from None
+
+    def largest_input(self, dtype: Any) -> float:
+        """As that of a network of layers."""
+        return largest_of_four(dtype)
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """The covariances that are computed for a pair, some of which are alive at a time."""
