@@ -155,8 +155,9 @@ def test_ensembles(ensemble):
         assert np.isfinite(row["nll"])
         assert ("auroc" in row) == (row["training"] == "left_out")
         assert sum(row["bin_counts"]) == 100
+        assert row["nll_of_logits"] != row["nll"]
     text = texts(ensembles.EXPERIMENT.findings(ensemble))
-    for part in ("Digits classes left out", "mixture minus plain", "AUROC", "mean over classes too"):
+    for part in ("Digits classes left out", "mixture minus plain", "AUROC", "mean over classes too", "of mean outputs"):
         assert part in text
 
 

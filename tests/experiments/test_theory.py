@@ -10,7 +10,7 @@ from widetail.experiments import Results, Store, rows_of, run_tasks, theory
 from widetail.experiments._convergence import fit_rate
 from widetail.experiments._theory_tasks import result_of
 from widetail.experiments.report import Figure
-from widetail.priors import InverseGamma
+from widetail.priors import InverseGamma, PointMass
 
 matplotlib.use("Agg")
 
@@ -22,7 +22,9 @@ TINY = dataclasses.replace(
     width=16,
     networks=40,
     all_layers_networks=20,
+    deep_networks=20,
     steps=4,
+    deep_steps=4,
     widths=(8, 16, 32),
     normals=1e5,
     most_bodies=100,
@@ -57,7 +59,16 @@ def test_findings(tiny):
     assert [section.title for section in found.sections][-1] == "How this differs from the paper"
     figures = [part for section in found.sections for part in section.blocks if isinstance(part, Figure)]
     assert [figure.name for figure in figures] == [
-        f"theory-{name}" for name in ("posteriors", "histograms", "tails", "differences", "widths")
+        f"theory-{name}"
+        for name in (
+            "posteriors",
+            "histograms",
+            "tails",
+            "tails-trained",
+            "histograms-trained",
+            "differences",
+            "widths",
+        )
     ]
     assert all(len(figure.png) > 10_000 for figure in figures)
 
@@ -90,8 +101,32 @@ def test_every_wrong_law_is_rejected(result):
 
 @pytest.mark.slow
 def test_all_layers(result):
-    assert result.all_layers.passed
-    assert np.all(result.all_layers.draws.losses < 1e-3 * (1 + result.all_layers.draws.scales))
+    assert [part.family.name for part in result.all_layers] == ["erf", "residual", "erf, 3 hidden layers"]
+    for part in result.all_layers:
+        assert part.passed, part.family.title
+    for part in result.all_layers[:2]:
+        assert np.all(part.draws.losses < 1e-3 * (1 + part.draws.scales))
+
+
+def test_the_law_of_training_for_a_time_against_every_step():
+    """Location and covariance after each step of gradient descent on the linear limit, for two scales."""
+    family = theory.trained_families(theory.TheoryConfig.quick())[-1]
+    x, new = theory.X, theory.X_NEW
+    k = family.net.kernel(np.concatenate([x, new]))
+    nngp, ntk = (np.asarray(part, float) for part in (k.nngp, k.ntk))
+    n = len(x)
+    for scale in (0.3, 5.0):
+        rate = 0.8 * n / (2 * scale * np.linalg.eigvalsh(ntk[:n, :n])[-1])
+        step = np.eye(n + len(new))
+        step[:, :n] -= 2 * rate / n * scale * ntk[:, :n]
+        whole, location = np.eye(len(step)), np.zeros(len(step))
+        for _ in range(family.steps):
+            location = location + 2 * rate / n * scale * ntk[:, :n] @ (theory.Y - location[:n])
+            whole = step @ whole
+        covariance = scale * whole @ nngp @ whole.T
+        law = dataclasses.replace(family, prior=PointMass(scale)).law
+        np.testing.assert_allclose(law.mean, location[n:], atol=0.01)
+        np.testing.assert_allclose(law.cov, covariance[n:, n:], atol=0.01 * scale * nngp.max())
 
 
 @pytest.mark.slow
@@ -124,8 +159,9 @@ def test_parts_on_the_disk_are_what_they_were_in_memory(result):
     for read, direct in zip(result.checks, in_memory, strict=True):
         assert (read.name, read.law, read.passed) == (direct.name, direct.law, direct.passed)
         np.testing.assert_array_equal(read.comparison.ks, direct.comparison.ks)
-    direct = theory.train_all_layers(config)
-    assert (result.all_layers.distance, result.all_layers.null_distance) == (direct.distance, direct.null_distance)
+    direct = theory.train_all_layers(config, theory.trained_families(config)[0])
+    read = result.all_layers[0]
+    assert (read.distance, read.null_distance) == (direct.distance, direct.null_distance)
     convergence, literal = theory.measure_widths(config)
     assert [(part.rate, part.rate_error) for part in result.convergence] == [
         (p.rate, p.rate_error) for p in convergence

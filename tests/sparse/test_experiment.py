@@ -5,14 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
+import widetail as wt
 from widetail.experiments import Results, sparse, unseen
+from widetail.experiments._image_shifts import tests_of, training_images
 from widetail.priors import LogNormal
 
 SMALL = sparse.SparseConfig(
     images=("digits",),
     seeds=1,
-    rows=200,
-    test_rows=100,
+    rows=600,
+    test_rows=200,
     inducing=30,
     depth=1,
     corruptions=(),
@@ -28,14 +30,43 @@ def rows_of(config):
 @pytest.mark.slow
 def test_classes_left_out_and_the_report():
     rows = rows_of(SMALL)
-    assert [row["model"] for row in rows] == ["SVGP", "SVTP", str(LogNormal(0.0, 2.0))]
+    assert [row["model"] for row in rows] == [sparse.PLAIN, sparse.MIXTURE, str(LogNormal(0.0, 2.0)), sparse.DOUBT]
     for row in rows:
         assert 0.3 < row["accuracy"] < 0.75  # three of ten classes cannot be right
         assert 1.0 < row["nll"] < 10.0
         assert row["auroc"] > 0.6
     found = sparse.EXPERIMENT.findings(Results(SMALL, "quick", rows, lambda *key: {}))
     assert "SVTP minus SVGP" in found.sentences[1]
-    assert found.sections[-1].title == "How it depends on the prior"
+    assert found.sections[-1].title == "Doubt and other priors"
+    # the mixture starts from the plain model: it is that of a fit of its own
+    x, y = training_images(SMALL, "digits", "left_out", 0)
+    alone = wt.SparseMixtureClassifier(
+        sparse.network(1), SMALL.prior, SMALL.inducing, random_state=0, doubt=False,
+        options=wt.sparse.TrainingOptions(tolerance=1e-7),
+    ).fit(x, y, classes=range(10))  # fmt: skip
+    mixture = next(row for row in rows if row["model"] == sparse.MIXTURE)
+    assert 1 / alone.model_.q.law.mean_precision == pytest.approx(mixture["scale"], rel=0.1)
+
+
+def test_images_of_every_kind(data_folder):
+    """Labels are numbers of classes whatever they were, and a part of the test images has all classes."""
+    config = dataclasses.replace(SMALL, rows=300, test_rows=400)
+    for images, classes, corruptions in (
+        ("emnist_letters", 26, 0),
+        ("cifar10", 10, 2),
+        ("mnist", 10, 1),
+        ("svhn", 10, 0),
+    ):
+        some = dataclasses.replace(config, corruptions=("spatter",), colour_corruptions=("fog", "snow"))
+        assert set(training_images(some, images, "clean", 0)[1]) <= set(range(classes))
+        clean, *others = tests_of(some, images, "clean", 0)
+        assert len(others) == corruptions
+        assert set(clean.labels) == set(range(classes))
+        assert clean.is_new is None
+        assert all(np.mean(other.pixels != clean.pixels) > 0.1 for other in others)
+        kept = training_images(some, images, "left_out", 0)[1]
+        (tests,) = tests_of(some, images, "left_out", 0)
+        assert set(tests.labels[tests.is_new]) == set(range(classes)) - set(kept)
 
 
 @pytest.mark.slow

@@ -24,20 +24,22 @@ class Comparison:
         mixture: name of the other.
         model: what either of them is, in a sentence.
         paper: the paper's numbers.
-        to_nats: the factor from its NLLs to nats per image.
+        to_nats: the factor from its NLL of a case to nats per image.
         unit_note: where that factor comes from.
         figure: name of the file of the reliability diagrams.
         protocol: how the paper did it, in sentences, from the configuration.
+        ways: other ways to the same scores, by what the names of their columns in the rows end in.
     """
 
     plain: str
     mixture: str
     model: str
     paper: PaperTable
-    to_nats: float
+    to_nats: Callable[[str], float]
     unit_note: str
     figure: str
     protocol: Callable[[Any], Sequence[str]]
+    ways: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def models(self) -> tuple[str, str]:
@@ -90,7 +92,13 @@ class Comparison:
                 1.0,
                 self.to_nats,
             ),
-            "accuracy": ("Accuracy in per cent, mean ± standard error over seeds", "highest", 2, 100.0, 1.0),
+            "accuracy": (
+                "Accuracy in per cent, mean ± standard error over seeds",
+                "highest",
+                2,
+                100.0,
+                lambda case: 1.0,
+            ),
         }
         for score, (title, best, digits, factor, paper_factor) in titles.items():
             summaries = summarise(rows, ("case", "model"), score)
@@ -99,6 +107,9 @@ class Comparison:
                 name = "NLL" if score == "nll" else score
                 columns[f"paper: {model}"] = papers(self.paper, f"{model} {name}", paper_factor)
                 columns[model] = ours(summaries, model, factor=factor)
+                for end, way in self.ways.items():
+                    found = summarise(rows, ("case", "model"), score + end)
+                    columns[f"{model}, {way}"] = ours(found, model, factor=factor)
             if score == "nll":
                 columns[f"{self.mixture} minus {self.plain}"] = ours(gaps)
             beside = [name for name in columns if name not in self.models]
@@ -135,10 +146,12 @@ class Comparison:
 
     def _time(self, results: Results) -> list[Any]:
         seconds = summarise(results.rows, ("images", "training", "model"), "train_seconds")
-        trainings = {f"{i}/{t}": shown(i, t) for i in results.config.images for t in results.config.trainings}
+        trainings = {f"{i}/{t}": shown(i, t) for i, t, _ in seconds}
         by_case = {(f"{i}/{t}", m): value for (i, t, m), value in seconds.items()}
         columns = {model: ours(by_case, model) for model in self.models}
-        table = side_by_side(f"Seconds to train {self.model}", "training data", trainings, columns, best=None, digits=1)
+        table = side_by_side(
+            f"Processor seconds to train {self.model}", "training data", trainings, columns, best=None, digits=1
+        )
         return [Table(table)]
 
 

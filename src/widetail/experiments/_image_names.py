@@ -8,6 +8,7 @@ SETS = {
     "cifar10": "CIFAR10",
     "svhn": "SVHN",
     "digits": "Digits",
+    "notmnist": "notMNIST",
 }
 SHIFTS = {
     "shot_noise": "+ shot noise",
@@ -15,6 +16,8 @@ SHIFTS = {
     "spatter": "+ spatter",
     "glass_blur": "+ glass blur",
     "zigzag": "+ zigzag",
+    "fog": "+ fog",
+    "snow": "+ snow",
     "left_out": "classes left out",
     "imbalance": "imbalance",
     "label_noise": "label noise",

@@ -22,12 +22,12 @@ def ours(summaries: Mapping[tuple[Any, ...], Summary], *rest: Any, factor: float
     return entry
 
 
-def papers(table: PaperTable, column: str, factor: float = 1.0) -> Entry:
-    """A column of the paper; errors too."""
+def papers(table: PaperTable, column: str, factor: Callable[[str], float] = lambda row: 1.0) -> Entry:
+    """A column of the paper, times what belongs to the row; errors too."""
 
     def entry(row: str) -> tuple[float, float]:
         value, error = printed(table, row, column)
-        return factor * value, factor * error
+        return factor(row) * value, factor(row) * error
 
     return entry
 

@@ -1,5 +1,6 @@
 """Figures of the theory experiments."""
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from widetail.priors import PointMass
 from widetail.process import ScaledNoise, ScaleMixture
 
 if TYPE_CHECKING:
-    from widetail.experiments.theory import Check, TheoryResult
+    from widetail.experiments.theory import AllLayers, Check, TheoryResult
 
 INPUT = 2  # which of the inputs the histograms and tails show
 BINS = 50
@@ -26,6 +27,8 @@ def draw_all(result: "TheoryResult") -> dict[str, bytes]:
         "posteriors": _posteriors,
         "histograms": _histograms,
         "tails": _tails,
+        "tails-trained": _tails_trained,
+        "histograms-trained": _histograms_trained,
         "differences": _differences,
         "widths": _widths,
     }
@@ -54,22 +57,35 @@ def _right(result: "TheoryResult") -> list["Check"]:
     return [check for check in result.checks if check.is_right and check.name.startswith("erf")]
 
 
+Shown = tuple[str, np.ndarray, Any]  # title, values of networks, law
+
+
 def _histograms(result: "TheoryResult") -> Any:
     """Networks against limiting densities: initialisation, readout trained, all layers trained."""
+    first, second = _right(result)[:2]
+    return _beside_densities(
+        [
+            (f"at initialisation, {result.config.priors[0]}", first.draws.values, first.predicted),
+            (f"readout trained, {result.config.priors[0]}", second.draws.values, second.predicted),
+            _shown(result.all_layers[0]),
+        ]
+    )
+
+
+def _histograms_trained(result: "TheoryResult") -> Any:
+    """All layers trained: residual networks, and deeper ones."""
+    return _beside_densities([_shown(part) for part in result.all_layers if part.family.name != "erf"])
+
+
+def _shown(part: "AllLayers") -> Shown:
+    return part.family.title, part.draws.values, part.predicted
+
+
+def _beside_densities(shown: list[Shown]) -> Any:
     from widetail.experiments.theory import X_NEW
 
-    first, second = _right(result)[:2]
-    stages: list[tuple[str, np.ndarray, Any]] = [
-        (f"at initialisation, {result.config.priors[0]}", first.draws.values, first.predicted),
-        (f"readout trained, {result.config.priors[0]}", second.draws.values, second.predicted),
-        (
-            f"all layers trained, {result.config.all_layers_prior}",
-            result.all_layers.draws.values,
-            result.all_layers.predicted,
-        ),
-    ]
-    figure, axes = panels(3, (13.0, 3.6))
-    for ax, (title, values, law) in zip(axes, stages, strict=True):
+    figure, axes = panels(len(shown), (4.4 * len(shown), 3.6))
+    for ax, (title, values, law) in zip(axes, shown, strict=True):
         point = law[[INPUT]]
         low, high = (float(end[0]) for end in point.interval(0.98))
         edges = np.linspace(low, high, BINS + 1)
@@ -90,27 +106,43 @@ def _log_density(point: Predictive, grid: np.ndarray) -> np.ndarray:
 
 
 def _tails(result: "TheoryResult") -> Any:
-    """Densities at initialisation on a log scale: networks as dots, limits as lines, one Gaussian for comparison."""
+    """Densities at initialisation on a log scale."""
     from widetail.experiments.theory import X_NEW
 
     checks = [check for check in _right(result) if "initialisation" in check.name]
+    names = [check.name.removeprefix("erf, ").removesuffix(", initialisation") for check in checks]
+    gaussian = ScaleMixture(result.config.net, PointMass(1.0)).prior(X_NEW)
+    shown = [(name, check.draws.values, check.predicted) for name, check in zip(names, checks, strict=True)]
+    return _on_a_log_scale(shown, gaussian, "at initialisation")
+
+
+def _tails_trained(result: "TheoryResult") -> Any:
+    """The same with all layers trained."""
+    parts = [part for part in result.all_layers if part.family.name == "erf"]
+    gaussian = dataclasses.replace(parts[0].family, prior=PointMass(1.0)).law
+    shown = [(str(part.family.prior), part.draws.values, part.predicted) for part in parts]
+    return _on_a_log_scale(shown, gaussian, "with all layers trained")
+
+
+def _on_a_log_scale(shown: list[Shown], gaussian: Any, stage: str) -> Any:
+    """Networks as dots, limits as lines, one Gaussian for comparison."""
+    from widetail.experiments.theory import X_NEW
+
     ax = axes_or_new(None, (7.5, 4.6))
     reach = 30.0
     grid = np.linspace(-reach, reach, 601)
-    names = [check.name.removeprefix("erf, ").removesuffix(", initialisation") for check in checks]
-    laws: list[Any] = [check.predicted[[INPUT]] for check in checks]  # type: ignore[index]
-    lines = {name: _log_density(law, grid) for name, law in zip(names, laws, strict=True)}
-    gaussian = ScaleMixture(result.config.net, PointMass(1.0)).prior(X_NEW)[[INPUT]]
-    density_tails(grid, lines | {"PointMass(v=1.0), the NNGP": _log_density(gaussian, grid)}, lowest=1e-6, ax=ax)
+    lines = {name: _log_density(law[[INPUT]], grid) for name, _, law in shown}
+    lines["PointMass(v=1.0), the NNGP"] = _log_density(gaussian[[INPUT]], grid)
+    density_tails(grid, lines, lowest=1e-6, ax=ax)
     edges = np.concatenate([-np.geomspace(reach, 0.1, 16), np.geomspace(0.1, reach, 16)])
-    for check, line in zip(checks, ax.lines, strict=False):
-        counts, _ = np.histogram(check.draws.values[:, INPUT], edges)
+    for (_, values, _), line in zip(shown, ax.lines, strict=False):
+        counts, _ = np.histogram(values[:, INPUT], edges)
         seen = counts >= 3  # fewer than three networks tell nothing
         middles = (edges[1:] + edges[:-1]) / 2
-        density = counts / (len(check.draws) * np.diff(edges))
+        density = counts / (len(values) * np.diff(edges))
         ax.plot(middles[seen], np.log10(density[seen]), "o", ms=3.5, color=line.get_color())
     ax.set_xlabel(f"f({X_NEW[INPUT, 0]:g})")
-    ax.set_title("Tails at initialisation: networks (dots) and limits (lines)", fontsize="medium")
+    ax.set_title(f"Tails {stage}: networks (dots) and limits (lines)", fontsize="medium")
     return ax.figure
 
 

@@ -1,7 +1,8 @@
 """The theory experiments in parts that can be done one by one, and their result put together again."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,17 @@ from widetail.finite import Comparison, NetworkDraws, TrainedDraws
 
 Arrays = Mapping[str, np.ndarray]
 
-ALL_LAYERS, WIDTHS = "all layers", "widths"
+WIDTHS = "widths"
 
 
 def tasks(config: TheoryConfig) -> list[Task]:
-    """One for every prior, the residual network, the training of all layers, and the widths."""
-    parts = {name: lambda f=family: _check_family(config, f) for name, family in theory.families(config).items()}
-    parts |= {ALL_LAYERS: lambda: _train_all_layers(config), WIDTHS: lambda: _measure_widths(config)}
+    """One for every prior, the residual network, every training of all layers, and the widths."""
+    parts: dict[str, Callable[[], Outcome]] = {
+        name: functools.partial(_check_family, config, family) for name, family in theory.families(config).items()
+    }
+    for family in theory.trained_families(config):
+        parts[family.title] = functools.partial(_train_all_layers, config, family)
+    parts[WIDTHS] = functools.partial(_measure_widths, config)
     return [Task({"part": name}, run) for name, run in parts.items()]
 
 
@@ -36,12 +41,15 @@ def result_of(results: Results) -> TheoryResult:
             for number, (title, law, is_right, predicted) in enumerate(laws):
                 comparison = _unpack(Comparison, arrays, f"comparison{stage}.{number}")
                 checks.append(Check(title, law, is_right, comparison, draws, predicted, theory.count_laws(config)))
-    arrays = results.arrays(ALL_LAYERS)
-    _, limit = theory.all_layers_law(config)
-    (row,) = (row for row in results.rows if row["part"] == ALL_LAYERS)
-    draws, comparison = _unpack(TrainedDraws, arrays, "draws"), _unpack(Comparison, arrays, "comparison")
-    all_layers = AllLayers(draws, limit, comparison, row["distance"], row["null_distance"])
+    all_layers = [_all_layers_of(results, family) for family in theory.trained_families(config)]
     return TheoryResult(config, checks, all_layers, *_widths_of(results.rows))
+
+
+def _all_layers_of(results: Results, family: theory.Trained) -> AllLayers:
+    arrays = results.arrays(family.title)
+    (row,) = (row for row in results.rows if row["part"] == family.title)
+    draws, comparison = _unpack(TrainedDraws, arrays, "draws"), _unpack(Comparison, arrays, "comparison")
+    return AllLayers(family, draws, family.law, comparison, row["distance"], row["null_distance"])
 
 
 def _check_family(config: TheoryConfig, family: theory.Family) -> Outcome:
@@ -72,8 +80,8 @@ def _row(check: Check) -> dict[str, Any]:
     }
 
 
-def _train_all_layers(config: TheoryConfig) -> Outcome:
-    found = theory.train_all_layers(config)
+def _train_all_layers(config: TheoryConfig, family: theory.Trained) -> Outcome:
+    found = theory.train_all_layers(config, family)
     row = {"distance": found.distance, "null_distance": found.null_distance, "passed": found.passed}
     return Outcome([row], _pack(found.draws, "draws") | _pack(found.comparison, "comparison"))
 

@@ -4,46 +4,63 @@ import dataclasses
 import functools
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from widetail import nn
+from widetail import metrics, nn
 from widetail.estimators import SparseMixtureClassifier
 from widetail.experiments._aggregate import paired_differences, summarise
 from widetail.experiments._classification_report import CORNER, Comparison
 from widetail.experiments._image_names import shown
-from widetail.experiments._image_shifts import ImageConfig, score, tasks_of, training_images, training_rows
+from widetail.experiments._image_shifts import (
+    CIFAR10_SEVERITY,
+    ImageConfig,
+    classes_of,
+    tasks_of,
+    tests_of,
+    training_images,
+    training_rows,
+)
 from widetail.experiments._paper import SPARSE
 from widetail.experiments._registry import Experiment, Findings, Results, Size
 from widetail.experiments._report import Prose, Section, Table
 from widetail.experiments._runner import Outcome, Task
 from widetail.experiments._tables import ours, side_by_side
-from widetail.kernels import Kernel
 from widetail.priors import HalfCauchy, InverseGamma, LogNormal, PointMass, ScalePrior
+from widetail.sparse import (
+    CachedRows,
+    InverseGammaScale,
+    SparseFit,
+    SparseModel,
+    Variational,
+    class_probabilities,
+    fit_doubt,
+    law_for,
+    train,
+    variances,
+)
 
-CLASSES = np.arange(10)
-
-Plain = Callable[[str, str, int], SparseMixtureClassifier]  # of data set, training data and seed
+PLAIN, MIXTURE, DOUBT = "SVGP", "SVTP", "SVGP with doubt"
+DRAWS = 64  # for the mutual information, which is not looked at
 
 
 @dataclasses.dataclass(frozen=True)
 class SparseConfig(ImageConfig):
-    """What to train and test.
+    """What to train and test. The full size is the paper's, as far as the images are at hand.
 
     Attributes:
-        images, seeds, rows, test_rows, corruptions, trainings, left_out, imbalance, label_noise, seed: see
-            `ImageConfig`.
+        images, seeds, rows, test_rows, corruptions, colour_corruptions, trainings, left_out, imbalance, label_noise,
+            seed: see `ImageConfig`.
         inducing: inducing images.
         prior: of the readout variance of the SVTP; that of the SVGP is learned.
-        other_priors: of further models, for the images with classes that were left out.
+        other_priors: of further models, for the first of `images` with classes that were left out.
         depth: convolutions of the network, 3 x 3, each followed by a relu.
     """
 
-    trainings: tuple[str, ...] = ("left_out", "clean")
-    inducing: int = 200
+    inducing: int = 400
     prior: ScalePrior = InverseGamma(2.0, 2.0)  # noqa: RUF009
     other_priors: tuple[ScalePrior, ...] = (
         InverseGamma(0.5, 0.5),
@@ -67,67 +84,126 @@ class SparseConfig(ImageConfig):
             other_priors=(InverseGamma(0.5, 0.5),),
         )
 
-    @classmethod
-    def accelerated(cls) -> "SparseConfig":
-        """The paper's size, for a GPU: all images."""
-        return cls(rows=60_000, test_rows=10_000, inducing=400)
-
 
 def config(size: Size) -> SparseConfig:
-    """The configuration of each size; the full one depends on whether JAX has more than a processor."""
-    if size == "quick":
-        return SparseConfig.quick()
-    return SparseConfig() if jax.default_backend() == "cpu" else SparseConfig.accelerated()
+    """The configuration of each size."""
+    return SparseConfig.quick() if size == "quick" else SparseConfig()
 
 
 def tasks(config: SparseConfig) -> list[Task]:
-    """One model each; other priors where classes are left out."""
-    # of the last seed: the models of a seed follow each other
-    plain = functools.lru_cache(maxsize=1)(functools.partial(_plain, config))
-    found: list[Task] = []
-    for training in config.trainings:
-        models = tuple(_priors(config)) if training == "left_out" else COMPARISON.models
-        found += tasks_of(dataclasses.replace(config, trainings=(training,)), models, functools.partial(_run, plain))
-    return found
+    """One for every data set, training data and seed: its models share kernel, inducing images and features."""
+    return tasks_of(config, functools.partial(_run, config))
 
 
-def _priors(config: SparseConfig) -> dict[str, ScalePrior]:
-    others = {str(prior): prior for prior in config.other_priors}
-    return {"SVGP": PointMass(1.0), "SVTP": config.prior} | others
+def _run(config: SparseConfig, images: str, training: str, seed: int) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="widetail-sparse-") as folder:
+        return compare(config, images, training, seed, Path(folder))
 
 
-@functools.cache
-def _folder() -> tempfile.TemporaryDirectory:
-    """For features: models that differ in the prior alone have the same ones."""
-    return tempfile.TemporaryDirectory(prefix="widetail-sparse-")
+def compare(config: SparseConfig, images: str, training: str, seed: int, folder: Path) -> Outcome:
+    """All models of one task; `folder` keeps features, for a run that goes on after an interruption."""
+    plain = plain_model(config, images, training, seed, folder)
+    model, share = plain.model, plain.model.residual_share
+    priors = {MIXTURE: config.prior}
+    if training == "left_out" and images == config.images[0]:
+        priors |= {str(prior): prior for prior in config.other_priors}
+    posteriors, seconds = {PLAIN: model.q}, {PLAIN: plain.seconds}
+    for name, prior in priors.items():
+        began = time.process_time()
+        posteriors[name] = trained_on(plain, prior, seed).q
+        seconds[name] = time.process_time() - began
+    began = time.process_time()
+    doubt = fit_doubt(model, plain.rows, plain.labels, seed=seed) if training == "left_out" else None
+    if doubt is not None:
+        seconds[DOUBT] = time.process_time() - began
+    found = []
+    for tests in tests_of(config, images, training, seed):
+        features, residual = (part.astype(np.float64) for part in plain.features(tests.pixels))
+        for name, q in posteriors.items():
+            mean, variance = latent(features, residual * share, q)
+            p = class_probabilities(mean, variance, q.law, draws=DRAWS).probabilities
+            about = {"model": name, "scale": 1 / q.law.mean_precision, "open_share": share}
+            found.append(tests.row(logs_of(p)) | about)
+        if doubt is not None:
+            own, doubts = doubt.of_features(model, features, residual, seed=seed)
+            row = tests.row(logs_of(doubt.applied(own.probabilities, doubts)))
+            found.append(row | {"model": DOUBT, "auroc_of_doubt": _auroc(doubts, tests.is_new)})
+    first = {name: next(row for row in found if row["model"] == name) for name in seconds}
+    for name, row in first.items():
+        row["train_seconds"] = seconds[name]
+    return Outcome(found)
 
 
-def _run(plain: Plain, config: SparseConfig, images: str, training: str, model: str, seed: int) -> Outcome:
-    began = time.monotonic()
-    fitted = plain(images, training, seed)
-    if model != COMPARISON.plain:
-        began = time.monotonic()
-        fitted = _fit(config, images, training, seed, fitted.kernel_, _priors(config)[model], learn=False)
-    seconds = time.monotonic() - began
+class Plain(NamedTuple):
+    """An SVGP and what others are trained on from there.
 
-    def log_probabilities(pixels: np.ndarray) -> np.ndarray:
-        return np.log(np.maximum(fitted.predict_proba(pixels), np.finfo(np.float64).tiny))
+    Attributes:
+        classifier: the estimator.
+        rows: features of its training images in its order, with all of the residual variance.
+        labels: their classes, shape (n,).
+        seconds: processor seconds that the fit took.
+    """
 
-    return score(config, images, training, seed, log_probabilities, seconds)
+    classifier: SparseMixtureClassifier
+    rows: CachedRows
+    labels: np.ndarray
+    seconds: float
+
+    @property
+    def model(self) -> SparseModel:
+        """What the estimator has fitted."""
+        return self.classifier.model_
+
+    def features(self, pixels: np.ndarray, path: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Features and residuals of images."""
+        return self.model.whitening.features(self.classifier._new_inputs(pixels), path=path)
 
 
-def _plain(config: SparseConfig, images: str, training: str, seed: int) -> SparseMixtureClassifier:
-    """The SVGP, whose kernel the others take over: hyperparameters are learned before a prior matters."""
-    return _fit(config, images, training, seed, network(config.depth), _priors(config)[COMPARISON.plain])
-
-
-def _fit(
-    config: SparseConfig, images: str, training: str, seed: int, net: Kernel, prior: ScalePrior, *, learn: bool = True
-) -> SparseMixtureClassifier:
+def plain_model(config: SparseConfig, images: str, training: str, seed: int, folder: Path) -> Plain:
+    """The SVGP, whose kernel and features the others take over: hyperparameters are learned before a prior matters."""
     x, y = training_images(config, images, training, seed)
-    cache = Path(_folder().name) / f"{images}-{training}-{seed}"
-    model = SparseMixtureClassifier(net, prior, config.inducing, random_state=seed, cache=str(cache), learn=learn)
-    return model.fit(x, y, classes=CLASSES)  # all ten classes have an output, also those that are left out
+    began = time.process_time()
+    base = folder / (f"{images}-{seed}" if training == "left_out" else f"{images}-{training}-{seed}")
+    classifier = SparseMixtureClassifier(
+        network(config.depth), PointMass(1.0), config.inducing, seed, doubt=False,
+        cache=f"{base}.features", checkpoint=f"{base}.checkpoint",
+    )  # fmt: skip
+    # all classes have an output, also those that are left out
+    classifier.fit(x, y, classes=np.arange(len(classes_of(images))))
+    seconds = time.process_time() - began
+    order = np.random.default_rng(seed).permutation(len(x))  # in which the model has its rows, and their features
+    inputs = classifier._new_inputs(x[order])
+    features = classifier.model_.whitening.features(inputs, path=f"{base}.features")
+    return Plain(classifier, CachedRows.of(*features, y[order]), y[order], seconds)
+
+
+def trained_on(plain: Plain, prior: ScalePrior, seed: int) -> SparseFit:
+    """A model with another prior of the scale, from where the SVGP is: its law is about as narrow as it will be."""
+    q = plain.model.q
+    law, scale = law_for(prior), 1 / q.law.mean_precision
+    if isinstance(law, InverseGammaScale):
+        shape = law.a + 0.5 * q.mean.size
+        law = dataclasses.replace(law, a=shape, b=shape * scale)
+    else:
+        law = dataclasses.replace(law.held_at(scale), is_held=False)  # type: ignore[type-var]
+    rows = plain.rows.with_residual_share(plain.model.residual_share)
+    return train(rows, plain.model.likelihood, q.with_law(law), seed=seed, from_few=False)
+
+
+def latent(features: np.ndarray, residual: np.ndarray, q: Variational) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of the latent values, and their variance given a unit scale, shape (m, classes)."""
+    rows = CachedRows.of(features, residual, np.zeros(len(features)))
+    return features @ q.mean.T, np.asarray(variances(rows, q), np.float64)
+
+
+def logs_of(p: np.ndarray) -> np.ndarray:
+    """Logarithms of probabilities, finite ones."""
+    return np.log(np.maximum(p, np.finfo(np.float64).tiny))
+
+
+def _auroc(doubts: np.ndarray, is_new: np.ndarray | None) -> float:
+    assert is_new is not None
+    return metrics.auroc(doubts[~is_new], doubts[is_new])
 
 
 def network(depth: int) -> nn.Layer:
@@ -141,11 +217,11 @@ def network(depth: int) -> nn.Layer:
 def _protocol(config: SparseConfig) -> list[str]:
     return [
         f"Here: the kernel of {config.depth} convolutions with relus, {config.inducing} inducing images, "
-        f"{training_rows(config)}, {config.test_rows} test images, {config.seeds} seeds. The paper: 400 inducing "
-        "images and all training images.",
+        f"{training_rows(config)}, {config.test_rows} test images at most, {config.seeds} seeds unless the title says "
+        "that tasks are missing. The paper: 400 inducing images and all training images.",
         f"The scale of the SVTP has the prior {config.prior}; that of the SVGP is learned by maximising the bound. The "
-        "kernel's hyperparameters are learned once for both, by the Gaussian evidence of a subset; the time of SVGP "
-        "includes that.",
+        "kernel's hyperparameters are learned once for both, by the Gaussian evidence of a subset, and the SVTP is "
+        "trained on from the SVGP: the time of SVGP includes all that both need.",
         "Whether the variance that inducing images do not explain belongs to the model is chosen by the log score of a "
         "tenth of the training images, held out for that.",
         "The paper's posterior of the inducing variables is diagonal and not whitened, its sampler of the multivariate "
@@ -153,17 +229,17 @@ def _protocol(config: SparseConfig) -> list[str]:
         "all. Here covariances are full, and one scale is shared by all points and classes of a draw.",
         "The NLL is of the probabilities integrated over latent functions and scale, in nats per image; the paper's "
         "numbers are times 100 and are converted.",
-        "Corruptions follow the recipes of MNIST-C at its published severities. Left out: classes "
-        f"{', '.join(map(str, config.left_out))}.",
+        "Corruptions follow the recipes of MNIST-C at its published severities, and of CIFAR-10-C at severity "
+        f"{CIFAR10_SEVERITY} (the paper names none). Left out: classes {', '.join(map(str, config.left_out))}.",
     ]
 
 
 COMPARISON = Comparison(
-    plain="SVGP",
-    mixture="SVTP",
+    plain=PLAIN,
+    mixture=MIXTURE,
     model="one model",
     paper=SPARSE,
-    to_nats=1 / 100,
+    to_nats=lambda case: 1 / 100,
     unit_note="The paper's numbers were divided by 100. ",
     figure="sparse-reliability",
     protocol=_protocol,
@@ -171,57 +247,54 @@ COMPARISON = Comparison(
 
 
 def findings(results: Results) -> Findings:
-    """SVGP beside SVTP, and what other priors change."""
+    """SVGP beside SVTP, and what doubt and other priors change where classes were left out."""
     both = [row for row in results.rows if row["model"] in COMPARISON.models]
     found = COMPARISON.findings(dataclasses.replace(results, rows=both))
-    section = _dependence(results)
-    return found if section is None else Findings(found.sentences, [*found.sections, section])
+    rows = [row for row in results.rows if row["training"] == "left_out"]
+    return Findings(found.sentences, [*found.sections, _left_out(rows)]) if rows else found
 
 
-def _dependence(results: Results) -> Section | None:
-    """NLL with classes left out, for every prior, and its difference from the SVGP on the same seed."""
-    rows = [{**row, "case": row["images"]} for row in results.rows if row["training"] == "left_out"]
-    models = [name for name in _priors(results.config) if any(row["model"] == name for row in rows)]
-    if len(models) <= len(COMPARISON.models):
-        return None
-    cases = {row["case"]: shown(row["case"], "left_out") for row in rows}
-    nll, auroc = (summarise(rows, ("case", "model"), name) for name in ("nll", "auroc"))
+def _left_out(rows: Sequence[Mapping[str, Any]]) -> Section:
+    """NLL with classes left out, for every model, and its difference from the SVGP on the same seed."""
+    cases = {row["images"]: shown(row["images"], "left_out") for row in rows}
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    nll, entropy, doubt = (summarise(rows, ("images", "model"), name) for name in ("nll", "auroc", "auroc_of_doubt"))
     gaps = {
-        name: paired_differences(rows, ("case",), "model", name, "SVGP", ("seed",), "nll")
+        name: paired_differences(rows, ("images",), "model", name, PLAIN, ("seed",), "nll")
         for name in models
-        if name != "SVGP"
+        if name != PLAIN
     }
-    titles = {name: f"SVTP, {results.config.prior}" if name == "SVTP" else name for name in models}
     tables = [
         side_by_side(
             "NLL in nats per image with classes left out, mean ± standard error over seeds",
             CORNER,
             cases,
-            {titles[name]: ours(nll, name) for name in models},
+            {name: ours(nll, name) for name in models},
             digits=4,
         ),
         side_by_side(
             "The same minus that of the SVGP on the same seed",
             CORNER,
             cases,
-            {titles[name]: ours(gap) for name, gap in gaps.items()},
+            {name: ours(gap) for name, gap in gaps.items()},
             best=None,
             digits=4,
         ),
         side_by_side(
-            "AUROC of telling unseen classes by entropy",
+            "AUROC of telling unseen classes",
             CORNER,
             cases,
-            {titles[name]: ours(auroc, name) for name in models},
+            {f"{name}, entropy": ours(entropy, name) for name in models} | {"doubt": ours(doubt, DOUBT)},
             best="highest",
             digits=4,
         ),
     ]
     prose = Prose(
-        "All priors see the same images, inducing images and kernel. Thousands of images leave the posterior of one "
-        "shared scale a standard deviation of a few per cent of its mean, whatever the prior was."
+        "All models see the same images, inducing images and kernel. Thousands of images leave the posterior of one "
+        "shared scale a standard deviation of a few per cent of its mean, whatever the prior was. Doubt is a "
+        "probability of the classes without rows, learned by hiding other classes."
     )
-    return Section("How it depends on the prior", [prose, *(Table(table) for table in tables)])
+    return Section("Doubt and other priors", [prose, *(Table(table) for table in tables)])
 
 
 EXPERIMENT = Experiment(

@@ -11,11 +11,11 @@ from widetail import nn
 from widetail.experiments._convergence import Convergence, convergence_in_width
 from widetail.experiments._registry import Experiment, Findings, Results, Size
 from widetail.experiments._runner import Task
-from widetail.finite import Comparison, NetworkDraws, TrainedDraws, compare, train, train_readout
+from widetail.finite import Comparison, NetworkDraws, TrainedDraws, compare, stable_rates, train, train_readout
 from widetail.mixing import ScaledNoiseLikelihood, scale_posterior
 from widetail.nn import Layer
 from widetail.predictive import Elliptical, Normal, Predictive, from_scale
-from widetail.priors import BurrXII, InverseGamma, ScalePrior
+from widetail.priors import BurrXII, InverseGamma, PointMass, ScalePrior
 from widetail.process import ScaleMixture
 
 LEVEL = 0.01  # for all laws of a run together
@@ -23,7 +23,7 @@ LEVEL = 0.01  # for all laws of a run together
 
 @dataclasses.dataclass(frozen=True)
 class TheoryConfig:
-    """What to run. The defaults take about ten minutes on two cores, `TheoryConfig.quick()` less than one.
+    """What to run.
 
     Weights have variance 8 / fan-in and biases 0.0025, as the paper's text has it.
 
@@ -33,10 +33,13 @@ class TheoryConfig:
         depth: hidden layers of the erf network; the readout is one layer more.
         weight_var, bias_var: variances of all hidden layers.
         priors: priors of the readout variance; the wrong laws are tried against the first, which needs a variance.
-        all_layers_prior: prior of the experiment in which all layers are trained.
+        all_layers_priors: priors of the experiment in which all layers are trained.
         all_layers_networks, steps: of that experiment.
         all_layers_bias_var: of that experiment. With the biases above the tangent kernel is so ill-conditioned that
             plain gradient descent needs thousands of steps, and momentum leaves the linear regime of such networks.
+        residual_prior: of residual networks with all layers trained, for which there is no theorem.
+        deep, deep_networks, deep_steps: hidden layers, networks and steps of networks with the biases above, trained
+            for a part of the way.
         widths: widths of the convergence experiment.
         normals: random numbers spent on each of them.
         most_bodies: most bodies of one width.
@@ -56,10 +59,20 @@ class TheoryConfig:
         InverseGamma(4.0, 4.0),
         BurrXII(2.0, 1.0),
     )
-    all_layers_prior: ScalePrior = InverseGamma(1.0, 1.0)  # noqa: RUF009
+    all_layers_priors: tuple[ScalePrior, ...] = (
+        InverseGamma(1.0, 1.0),
+        InverseGamma(2.0, 2.0),
+        InverseGamma(0.5, 0.5),
+        InverseGamma(4.0, 4.0),
+        BurrXII(2.0, 1.0),
+    )
     all_layers_networks: int = 2000
     all_layers_bias_var: float = 1.0
     steps: int = 60
+    residual_prior: ScalePrior = InverseGamma(4.0, 4.0)  # noqa: RUF009
+    deep: int = 3
+    deep_networks: int = 500
+    deep_steps: int = 300
     widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512, 1024)
     normals: float = 3e8
     most_bodies: int = 40_000
@@ -73,7 +86,10 @@ class TheoryConfig:
             width=256,
             networks=800,
             priors=(InverseGamma(2.0, 2.0), BurrXII(2.0, 1.0)),
+            all_layers_priors=(InverseGamma(1.0, 1.0),),
             all_layers_networks=200,
+            deep_networks=100,
+            deep_steps=60,
             widths=(16, 32, 64, 128),
             normals=8e6,
             most_bodies=5000,
@@ -135,6 +151,7 @@ class AllLayers:
     """Networks with all layers trained, beside the spread between samples of the limit.
 
     Attributes:
+        family: the architecture and the prior.
         draws: the networks.
         predicted: their limit.
         comparison: tests against it.
@@ -142,6 +159,7 @@ class AllLayers:
         null_distance: the same between two samples of the limit; mean of 20 pairs.
     """
 
+    family: "Trained"
     draws: TrainedDraws
     predicted: Predictive
     comparison: Comparison
@@ -161,21 +179,21 @@ class TheoryResult:
     Attributes:
         config: what was run.
         checks: theorems 3.1 and 3.2, right and wrong laws.
-        all_layers: theorem 3.3.
+        all_layers: theorem 3.3, for several priors, residual networks, and deeper ones with small biases.
         convergence: distance against width, at initialisation and after training of the readout.
         literal: width, largest KS distance of networks, and its median if the limit held, after training.
     """
 
     config: TheoryConfig
     checks: list[Check]
-    all_layers: AllLayers
+    all_layers: list[AllLayers]
     convergence: tuple[Convergence, Convergence]
     literal: list[tuple[int, float, float]]
 
     @property
     def passed(self) -> bool:
         """Whether every check came out as the theory says."""
-        return all(check.passed for check in self.checks) and self.all_layers.passed
+        return all(check.passed for check in (*self.checks, *self.all_layers))
 
 
 def _key(config: TheoryConfig, number: int) -> Any:
@@ -264,31 +282,78 @@ def _wrong_laws(config: TheoryConfig, prior: ScalePrior, stage: str, net: Layer,
     return wrong
 
 
-def all_layers_law(config: TheoryConfig) -> tuple[Layer, Predictive]:
-    """The architecture of theorem 3.3, and its limit."""
-    net = nn.mlp(config.depth, "erf", weight_var=config.weight_var, bias_var=config.all_layers_bias_var)
-    return net, ScaleMixture(net, config.all_layers_prior).trained(X, Y, "all")(X_NEW)
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """Networks of which all layers are trained.
+
+    Attributes:
+        name: of the architecture.
+        net: the architecture.
+        prior: of the readout variance.
+        networks, steps: how many.
+        number: of its random key.
+    """
+
+    name: str
+    net: Layer
+    prior: ScalePrior
+    networks: int
+    steps: int
+    number: int
+
+    @property
+    def title(self) -> str:
+        """What its part of the experiment is called."""
+        return f"all layers, {self.name}, {self.prior}"
+
+    @property
+    def law(self) -> Predictive:
+        """The limit at the time when training stops.
+
+        Steps are inversely proportional to the readout variance, so that all networks get equally far: what they
+        started from is a Gaussian times a scale, and so is what becomes of it.
+        """
+        time = self.steps * float(stable_rates(self.net, X, [1.0])[0])
+        unit = ScaleMixture(self.net, PointMass(1.0)).trained(X, Y, "all", time)(X_NEW)
+        scale = ScaleMixture(self.net, self.prior).trained(X, Y, "all").scale
+        return from_scale(scale, unit.mean, unit.var, unit.cov)
 
 
-def train_all_layers(config: TheoryConfig) -> AllLayers:
+def trained_families(config: TheoryConfig) -> list[Trained]:
+    """The networks on which theorem 3.3 is checked."""
+    variances = {"weight_var": config.weight_var, "bias_var": config.all_layers_bias_var}
+    net, residual = nn.mlp(config.depth, "erf", **variances), nn.resnet(1, "erf", **variances)
+    deep = nn.mlp(config.deep, "erf", weight_var=config.weight_var, bias_var=config.bias_var)
+    count, steps = config.all_layers_networks, config.steps
+    return [
+        *(Trained("erf", net, prior, count, steps, 200 + i) for i, prior in enumerate(config.all_layers_priors)),
+        Trained("residual", residual, config.residual_prior, count, steps, 250),
+        Trained(
+            f"erf, {config.deep} hidden layers", deep, config.all_layers_priors[0], config.deep_networks,
+            config.deep_steps, 260,
+        ),
+    ]  # fmt: skip
+
+
+def train_all_layers(config: TheoryConfig, family: Trained) -> AllLayers:
     """Theorem 3.3."""
-    net, limit = all_layers_law(config)
+    limit = family.law
     draws = train(
-        net,
-        config.all_layers_prior,
+        family.net,
+        family.prior,
         X,
         Y,
         X_NEW,
         width=config.width,
-        networks=config.all_layers_networks,
-        key=_key(config, 200),
-        steps=config.steps,
+        networks=family.networks,
+        key=_key(config, family.number),
+        steps=family.steps,
     )
-    size = (len(draws),)
-    pairs = [np.asarray(limit.sample(key, (2, *size))) for key in jax.random.split(_key(config, 201), 20)]
+    keys = jax.random.split(_key(config, 1000 + family.number), 20)
+    pairs = [np.asarray(limit.sample(key, (2, len(draws)))) for key in keys]
     to_networks = [float(np.mean(_two_sample_ks(draws.values, first))) for first, _ in pairs]
     between = [float(np.mean(_two_sample_ks(second, first))) for first, second in pairs]
-    return AllLayers(draws, limit, compare(draws, limit), float(np.mean(to_networks)), float(np.mean(between)))
+    return AllLayers(family, draws, limit, compare(draws, limit), float(np.mean(to_networks)), float(np.mean(between)))
 
 
 def _two_sample_ks(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -11,26 +11,25 @@ import numpy as np
 
 from widetail import metrics
 from widetail.datasets import load_images
-from widetail.estimators import SparseMixtureClassifier
-from widetail.experiments._image_shifts import training_images
 from widetail.experiments._published import train_published
 from widetail.experiments._registry import Experiment, Findings, Results, Size
 from widetail.experiments._runner import Outcome, Task
 from widetail.experiments._tails import drawn
-from widetail.experiments.sparse import CLASSES, SparseConfig, network
-from widetail.priors import PointMass
-from widetail.sparse import (
-    CachedRows,
-    Doubt,
-    InverseGammaScale,
-    Variational,
-    class_probabilities,
-    fit_doubt,
-    train,
-    variances,
+from widetail.experiments.sparse import (
+    DOUBT,
+    DRAWS,
+    MIXTURE,
+    PLAIN,
+    Plain,
+    SparseConfig,
+    latent,
+    logs_of,
+    plain_model,
+    trained_on,
 )
+from widetail.sparse import Doubt, InverseGammaScale, class_probabilities, fit_doubt
 
-PLAIN, SHARED, DOUBT = "SVGP", "SVTP", "SVGP with doubt"
+SHARED = MIXTURE
 CODED_PLAIN, CODED, CODED_HELD = "SVGP as coded", "SVTP as coded", "SVGP as coded, scale of the SVTP"
 OWN = "its own"
 DOUBLED = "normal, twice the variance"
@@ -101,22 +100,6 @@ class Tested(NamedTuple):
         }
 
 
-def plain_model(
-    config: UnseenConfig, images: str, seed: int, folder: Path
-) -> tuple[SparseMixtureClassifier, np.ndarray, np.ndarray, float]:
-    """The SVGP, its training inputs and labels in its order, and the processor seconds that it took."""
-    x, y = training_images(config, images, "left_out", seed)
-    began = time.process_time()
-    base = folder / f"{images}-{seed}"
-    model = SparseMixtureClassifier(
-        network(config.depth), PointMass(1.0), config.inducing, seed, doubt=False,
-        cache=f"{base}.features", checkpoint=f"{base}.checkpoint",
-    )  # fmt: skip
-    model.fit(x, y, classes=CLASSES)
-    order = np.random.default_rng(seed).permutation(len(x))  # in which the model has its rows, and their features
-    return model, model._new_inputs(x[order]), y[order], time.process_time() - began
-
-
 def _run(config: UnseenConfig, images: str, seed: int) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="widetail-unseen-") as folder:
         return compare(config, images, seed, Path(folder))
@@ -124,15 +107,13 @@ def _run(config: UnseenConfig, images: str, seed: int) -> Outcome:
 
 def compare(config: UnseenConfig, images: str, seed: int, folder: Path) -> Outcome:
     """All models of one data set and seed; `folder` keeps features, for a run that goes on after an interruption."""
-    fitted, x, y, seconds = plain_model(config, images, seed, folder)
-    model, began = fitted.model_, time.process_time()
-    rows = CachedRows.of(*model.whitening.features(x, path=folder / f"{images}-{seed}.features"), y)
-    doubt = fit_doubt(model, rows, y, seed=seed)
+    fitted = plain_model(config, images, "left_out", seed, folder)
+    model, began = fitted.model, time.process_time()
+    doubt = fit_doubt(model, fitted.rows, fitted.labels, seed=seed)
     doubt_seconds = time.process_time() - began
     data = load_images(images)
     labels = data.y_test[: config.test_rows].astype(np.int64)
-    test_images = fitted._new_inputs(data.x_test[: config.test_rows])
-    features = model.whitening.features(test_images, path=folder / f"{images}-{seed}.test")
+    features = fitted.features(data.x_test[: config.test_rows], folder / f"{images}-{seed}.test")
     parts, residual = (part.astype(np.float64) for part in features)
     tested = Tested(parts, residual, labels, np.isin(labels, config.left_out))
     share, scale = model.residual_share, 1 / model.q.law.mean_precision
@@ -142,7 +123,7 @@ def compare(config: UnseenConfig, images: str, seed: int, folder: Path) -> Outco
     plain, doubts = doubt.of_features(model, tested.features, tested.residual, seed=seed)
     found = [
         tested.row(PLAIN, OWN, plain.probabilities, _log_of(plain.probabilities, labels))
-        | about | {"processor_seconds": seconds}
+        | about | {"processor_seconds": fitted.seconds}
     ]  # fmt: skip
     doubted = doubt.applied(plain.probabilities, doubts)
     found.append(
@@ -156,33 +137,24 @@ def compare(config: UnseenConfig, images: str, seed: int, folder: Path) -> Outco
         }
         | _foreign(config, images, fitted, doubt, doubts[~tested.is_new])
     )
-    found += _swapped(config, PLAIN, tested, *_latent(tested, model.q, share), scale, about)
+    found += _swapped(config, PLAIN, tested, *latent(parts, residual * share, model.q), scale, about)
 
-    # from where the SVGP is, the SVTP is a few steps away; its law is about as narrow as it will be
-    shape = config.prior.a + 0.5 * model.q.mean.size  # type: ignore[attr-defined]
-    law = InverseGammaScale(shape, shape * scale, config.prior.a, config.prior.b)  # type: ignore[attr-defined]
     began = time.process_time()
-    shared = train(rows.with_residual_share(share), model.likelihood, model.q.with_law(law), seed=seed, from_few=False)
-    own = shared.q.law
+    shared = trained_on(fitted, config.prior, seed).q
+    own = shared.law
     assert isinstance(own, InverseGammaScale)
     about = {"open_share": share, "scale": 1 / own.mean_precision, "a": own.a, "b": own.b}
-    mean, variance = _latent(tested, shared.q, share)
-    p = class_probabilities(mean, variance, own, draws=64).probabilities
+    mean, variance = latent(parts, residual * share, shared)
+    p = class_probabilities(mean, variance, own, draws=DRAWS).probabilities
     found.append(
         tested.row(SHARED, OWN, p, _log_of(p, labels)) | about | {"processor_seconds": time.process_time() - began}
     )
     found += _swapped(config, SHARED, tested, mean, variance, 1 / own.mean_precision, about)
-    return Outcome(found + _coded(config, tested, rows, model.whitening.factor, seed))
+    return Outcome(found + _coded(config, tested, fitted, seed))
 
 
 def _log_of(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(p[np.arange(len(labels)), labels], np.finfo(np.float64).tiny))
-
-
-def _latent(tested: Tested, q: Variational, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean, and variance given a unit scale."""
-    rows = CachedRows.of(tested.features, tested.residual * share, tested.labels)
-    return tested.features @ q.mean.T, np.asarray(variances(rows, q), np.float64)
+    return logs_of(p)[np.arange(len(labels)), labels]
 
 
 def _swapped(
@@ -197,31 +169,30 @@ def _swapped(
     return found
 
 
-def _foreign(
-    config: UnseenConfig, images: str, fitted: SparseMixtureClassifier, doubt: Doubt, known: np.ndarray
-) -> dict[str, float]:
+def _foreign(config: UnseenConfig, images: str, fitted: Plain, doubt: Doubt, known: np.ndarray) -> dict[str, float]:
     """AUROC of telling images of other data sets from test images of classes that were seen, by doubt."""
     found = {}
     for name in config.foreign if images == config.images[0] else ():
         pixels = load_images(name).x_test
         some = np.random.default_rng(0).permutation(len(pixels))[: config.foreign_rows]
-        features = fitted.model_.whitening.features(fitted._new_inputs(pixels[some]))
-        doubts = doubt.of_features(fitted.model_, *features)[1]
+        doubts = doubt.of_features(fitted.model, *fitted.features(pixels[some]))[1]
         found[f"auroc_{name}"] = metrics.auroc(known, doubts)
     return found
 
 
-def _coded(
-    config: UnseenConfig, tested: Tested, rows: CachedRows, factor: np.ndarray, seed: int
-) -> list[dict[str, Any]]:
+def _coded(config: UnseenConfig, tested: Tested, fitted: Plain, seed: int) -> list[dict[str, Any]]:
     """SVGP and SVTP as the scripts have them, and that SVGP with the scale of that SVTP."""
     prior = float(config.prior.a)  # type: ignore[attr-defined]
+    model = fitted.model
     found: list[dict[str, Any]] = []
     mean_scale = 10.0
     shared = {"epochs": config.epochs, "seed": seed}
     for name, shape, is_given in ((CODED_PLAIN, None, False), (CODED, prior, False), (CODED_HELD, None, True)):
         began = time.process_time()
-        fit = train_published(rows, factor, len(CLASSES), prior=shape, scale=mean_scale, is_given=is_given, **shared)
+        fit = train_published(
+            fitted.rows, model.whitening.factor, len(model.q.mean), prior=shape, scale=mean_scale, is_given=is_given,
+            **shared,
+        )  # fmt: skip
         about: dict[str, Any] = {
             "open_share": 1.0,
             "scale": fit.scale,
