@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax
 
 from widetail import nn
 from widetail.experiments._classification_report import Comparison
@@ -95,7 +95,7 @@ def _run(config: EnsembleConfig, images: str, training: str, seed: int, model: s
     seconds = time.process_time() - began
     for tests in tests_of(config, images, training, seed):
         logits = outputs(tests.pixels)
-        of_probabilities = tests.row(logsumexp(log_softmax(logits, axis=-1), axis=0) - math.log(len(logits)))
+        of_probabilities = tests.row(np.logaddexp.reduce(log_softmax(logits, axis=-1)) - math.log(len(logits)))
         of_logits = tests.row(log_softmax(np.mean(logits, axis=0), axis=-1))
         found.append(of_probabilities | {name + LOGITS: of_logits[name] for name in ("nll", "accuracy")})
     found[0]["train_seconds"] = seconds
