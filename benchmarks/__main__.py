@@ -11,6 +11,7 @@ from benchmarks import (  # noqa: F401 (they register)
     imports,
     inference,
     kernels,
+    laplace,
     masked,
     memory,
     noise,

@@ -1,10 +1,14 @@
 """Run the tests of a neural-tangents checkout against `widetail.compat.neural_tangents`, and say what fails and why.
 
     git clone https://github.com/google/neural-tangents checkout
-    python tools/neural_tangents_tests.py checkout --cases 2 --only stax/linear_test --report found.json
+    python tools/neural_tangents_tests.py checkout --cases 2 --rows results/neural_tangents_tests.jsonl
+    python tools/neural_tangents_tests.py --table results/neural_tangents_tests.jsonl
 
-Nothing of the checkout is copied. Their test functions have up to thousands of parametrisations, of which their own
-helper draws `--cases` with a fixed seed; how many there are in all is printed. Needs absl-py and more_itertools.
+Nothing of the checkout is copied. Their test functions have up to thousands of parametrisations; their own helper
+draws `--cases` of each with a fixed seed, so that more cases contain the fewer. All functions have their first case
+before one has its second. Every outcome is a line in `--rows`, and a run that is started again goes on after the last
+one. `--original` runs them with neural-tangents itself, in an environment that has it: some fail there too.
+Needs absl-py and more_itertools.
 """
 
 import argparse
@@ -12,6 +16,7 @@ import collections
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -99,43 +104,48 @@ class TooLongError(Exception):
 
 
 class Recorder(unittest.TestResult):
-    """What became of every test."""
+    """What became of every test, as lines of a file."""
 
-    def __init__(self, limit: int):
+    def __init__(self, rows: Path, limit: int):
         super().__init__()
-        self.limit, self.rows = limit, []
+        self.file, self.limit = rows, limit
 
-    def startTest(self, test):  # noqa: N802
-        self.began, self.note = time.process_time(), None
+    def begin(self, row: dict) -> None:
+        """A test is about to run; if the process ends within it, this line tells."""
+        self.row, self.is_open, self.began = row, True, time.process_time()
+        self._write("unfinished", "the process ended")
         signal.signal(signal.SIGPROF, self._stop)
         signal.setitimer(signal.ITIMER_PROF, self.limit)
-        super().startTest(test)
 
     def _stop(self, *_):
-        raise TooLongError(f"longer than {self.limit} s")
+        raise TooLongError(f"more than {self.limit} s")
 
-    def _record(self, test, outcome, reason=""):
+    def _write(self, outcome, reason):
+        seconds = round(time.process_time() - self.began, 1)
+        with self.file.open("a") as file:
+            file.write(json.dumps(self.row | {"outcome": outcome, "reason": reason, "seconds": seconds}) + "\n")
+
+    def _record(self, outcome, reason=""):
         signal.setitimer(signal.ITIMER_PROF, 0)
-        name = test.id().removeprefix("tests.")
-        self.rows.append({"test": name, "outcome": outcome, "reason": reason,
-                          "seconds": round(time.process_time() - self.began, 1)})  # fmt: skip
-        print(f"{outcome:8s} {name.split(chr(32))[0]} {reason}"[:330], flush=True)
+        if self.is_open:  # the first failure of a test is its reason
+            self.is_open = False
+            self._write(outcome, reason)
+            print(f"{outcome:8s} {self.row['test']} {self.row['case']} {reason}"[:330], flush=True)
 
     def addSuccess(self, test):  # noqa: N802
-        self._record(test, "passed")
+        self._record("passed")
 
     def addSkip(self, test, reason):  # noqa: N802
-        self._record(test, "skipped", reason)
+        self._record("skipped", reason)
 
     def addError(self, test, err):  # noqa: N802
-        self._record(test, "too long" if err[0] is TooLongError else "failed", _why(err))
+        self._record("too long" if err[0] is TooLongError else "failed", _why(err))
 
     addFailure = addError  # noqa: N815
 
     def addSubTest(self, test, subtest, err):  # noqa: N802
-        if err is not None and self.note is None:
-            self.note = _why(err)
-            self._record(test, "too long" if err[0] is TooLongError else "failed", self.note)
+        if err is not None:
+            self.addError(test, err)
 
 
 def _why(err) -> str:
@@ -149,61 +159,135 @@ def _why(err) -> str:
     return f"{err[0].__name__} at {place}: {first}"
 
 
-def main() -> None:
-    """Run, print, save."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkout", type=Path)
-    parser.add_argument("--cases", type=int, default=1, help="parametrisations of each test function")
-    parser.add_argument("--only", default="", help="files whose name has this in it, separated by commas")
-    parser.add_argument("--match", default="", help="test functions whose name has this in it")
-    parser.add_argument("--limit", type=int, default=60, help="seconds of processor time that one test may take")
-    parser.add_argument("--report", type=Path, help="where to save the outcomes as JSON")
-    chosen = parser.parse_args()
+def tests_of(checkout: Path, file: str, possible: dict[str, int]) -> list[tuple[dict, unittest.TestCase]]:
+    """Each test of a file, with its name, the number of the case and how many cases there are."""
+    found = []
+    for group in unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module(dotted(file))):
+        for test in group:
+            method = test.id().split(" ")[0].rsplit(".", 1)[1]
+            function = re.sub(r"\d+$", "", method)
+            name = f"{type(test).__qualname__}.{function}"
+            of = possible.get(f"{dotted(file)}.{name}", 0)
+            if not of:
+                function, name = method, f"{type(test).__qualname__}.{method}"
+            case = int(method[len(function) :] or 0)
+            found.append(({"test": f"{file}.{name}", "case": case, "of": max(of, 1)}, test))
+    return found
+
+
+def dotted(file: str) -> str:
+    """The name of the module."""
+    return f"tests.{file.replace('/', '.')}"
+
+
+def count_cases(helper: types.ModuleType, possible: dict[str, int]) -> None:
+    """Let their helper note how many parametrisations every function has."""
+    choose = helper.parameters
+
+    def counted(cases):
+        cases = list(cases)
+
+        def decorate(function):
+            possible[f"{function.__module__}.{function.__qualname__}"] = len(cases)
+            return choose(cases)(function)
+
+        return decorate
+
+    helper.parameters = counted
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """All tests that the file of rows does not have yet."""
     os.environ["NT_NUM_GENERATED_CASES"] = str(chosen.cases)
     sys.path.insert(0, str(chosen.checkout.resolve()))
     warnings.simplefilter("ignore")
     import jax
     from absl import flags
 
-    pretend()
+    if not chosen.original:
+        pretend()
     flags.FLAGS.mark_as_parsed()
-    helper = importlib.import_module("tests.test_utils")
-    drawn, possible = 0, 0
-    their_choice = helper._cases_from_list
-
-    def counted(cases):
-        nonlocal drawn, possible
-        cases = list(cases)
-        kept = their_choice(cases)
-        possible, drawn = possible + len(cases), drawn + len(kept)
-        return kept
-
-    helper._cases_from_list = counted
-    recorder = Recorder(chosen.limit)
+    possible: dict[str, int] = {}
+    count_cases(importlib.import_module("tests.test_utils"), possible)
+    rows = {} if chosen.again else latest(chosen.rows)
+    waiting = []
     for file in FILES:
-        if not any(word in file for word in chosen.only.split(",")):
-            continue
-        if file in WITHOUT:
-            print(f"left out {file}: {WITHOUT[file]}")
+        if not any(word in file for word in chosen.only.split(",")) or file in WITHOUT:
             continue
         try:
-            module = importlib.import_module(f"tests.{file.replace('/', '.')}")
+            waiting += tests_of(chosen.checkout, file, possible)
         except ImportError as error:
             print(f"left out {file}: {error}")
+    # their own code is written without rank promotion, a matter of style that no user feels
+    jax.config.update("jax_numpy_rank_promotion", "allow")
+    recorder = Recorder(chosen.rows, chosen.limit)
+    waiting.sort(key=lambda one: one[0]["case"])
+    for row, test in waiting:
+        if (row["test"], row["case"]) in rows or chosen.match not in f"{row['test']}{row['case']}":
             continue
-        # their own code is written without rank promotion, a matter of style that no user feels
-        jax.config.update("jax_numpy_rank_promotion", "allow")
-        suite = unittest.defaultTestLoader.loadTestsFromModule(module)
-        for group in suite:
-            for test in group:
-                if chosen.match in test.id():
-                    test.run(recorder)
-    counts = collections.Counter(row["outcome"] for row in recorder.rows)
-    ran = sum(counts.values()) - counts["skipped"]
-    print(f"\n{counts['passed']} of {ran} passed, {dict(counts)}; drawn {drawn} of {possible} parametrisations")
-    if chosen.report:
-        summary = {"counts": dict(counts), "drawn": drawn, "possible": possible, "rows": recorder.rows}
-        chosen.report.write_text(json.dumps(summary, indent=1))
+        recorder.begin(row)
+        test.run(recorder)
+
+
+def latest(path: Path) -> dict[tuple[str, int], dict]:
+    """The last outcome of every test."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {(row["test"], row["case"]): row for row in map(json.loads, lines)}
+
+
+def table(path: Path) -> str:
+    """Markdown: counts per file, then every test that did not pass."""
+    rows = list(latest(path).values())
+    lines = ["| file | test functions | cases run, of all | passed | skipped by themselves | not passed |"]
+    lines += ["|:--|--:|--:|--:|--:|--:|"]
+    for file in [*(f for f in FILES if any(r["test"].startswith(f"{f}.") for r in rows)), ""]:
+        here = [row for row in rows if row["test"].startswith(f"{file}." if file else "")]
+        counts = collections.Counter(row["outcome"] for row in here)
+        sizes = {row["test"]: row["of"] for row in here}
+        rest = len(here) - counts["passed"] - counts["skipped"]
+        lines.append(
+            f"| {f'`{file}`' if file else 'all'} | {len(sizes)} | {len(here)} of {sum(sizes.values())} | "
+            f"{counts['passed']} | {counts['skipped']} | {rest} |"
+        )
+    counts = collections.Counter(row["outcome"] for row in rows)
+    ran = len(rows) - counts["skipped"]
+    seconds = sum(row["seconds"] for row in rows)
+    functions = {row["test"] for row in rows if row["outcome"] != "skipped"}
+    whole = functions - {row["test"] for row in rows if row["outcome"] not in ("passed", "skipped")}
+    lines += [
+        "",
+        f"{counts['passed']} of {ran} cases passed ({counts['passed'] / max(ran, 1):.1%}); of {len(functions)} test "
+        f"functions, {len(whole)} passed every case. It took {seconds / 60:.0f} minutes of processor time.",
+        "",
+    ]
+    missed = [row for row in rows if row["outcome"] not in ("passed", "skipped")]
+    if missed:
+        lines += ["| not passed | reason |", "|:--|:--|"]
+    for row in missed:
+        reason = " ".join(row["reason"].replace("|", "/").split())[:200]
+        lines.append(f"| `{row['test']}`, case {row['case']} | {row['outcome']}: {reason} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run, print, save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path, nargs="?")
+    parser.add_argument("--rows", type=Path, help="where every outcome is added as a line")
+    parser.add_argument("--cases", type=int, default=1, help="parametrisations of each test function")
+    parser.add_argument("--only", default="", help="files whose name has one of these words in it, split by commas")
+    parser.add_argument("--match", default="", help="tests whose name and number have this in them")
+    parser.add_argument("--limit", type=int, default=120, help="seconds of processor time that one test may take")
+    parser.add_argument("--again", action="store_true", help="also those that --rows has")
+    parser.add_argument("--original", action="store_true", help="neural-tangents itself")
+    parser.add_argument("--table", type=Path, help="only print the outcomes of a file of rows")
+    chosen = parser.parse_args()
+    if chosen.table:
+        print(table(chosen.table))
+    elif chosen.checkout is None or chosen.rows is None:
+        parser.error("give a checkout and --rows, or --table")
+    else:
+        run(chosen)
 
 
 if __name__ == "__main__":

@@ -155,6 +155,7 @@ IMAGE_NETWORKS = [
 
 VOLUME = (3, 2, 2, 2)
 _graph = np.random.default_rng(3).normal(size=(3, 4)) * (np.random.default_rng(4).random((3, 4)) > 0.5)
+_table = np.random.default_rng(5).normal(size=(3, 2, 2))
 POSITION_NETWORKS = [
     Case("product", nn.Sequential(_dense, nn.Parallel(nn.Relu(), _dense, combine="product"), _dense, nn.Erf()), VECTOR),
     Case(
@@ -184,6 +185,25 @@ POSITION_NETWORKS = [
             nn.Conv(1), nn.PositionalEmbedding(0.5, length=1.5), nn.SelfAttention(), nn.Relu(), nn.GlobalAvgPool()
         ),
         SEQUENCE,
+    ),
+    Case(
+        "dot_general",
+        nn.Sequential(_conv, nn.DotGeneral(_table, (1,)), nn.Relu(), nn.GlobalAvgPool()),
+        IMAGE,
+    ),
+    Case("masked_sequences", nn.Masked(_conv, nn.Relu(), nn.SelfAttention(), nn.Relu(), nn.GlobalAvgPool()), SEQUENCE),
+    Case(
+        "masked_images",
+        nn.Masked(
+            _conv,
+            nn.LayerNorm("all"),
+            nn.Parallel(nn.Sequential(nn.Relu(), _conv), nn.Identity()),
+            nn.Erf(),
+            nn.AvgPool(2),
+            nn.Residual(nn.Relu(), _conv),
+            nn.Flatten(),
+        ),
+        IMAGE,
     ),
     Case("layer_norm_all", nn.Sequential(_conv, nn.LayerNorm("all"), nn.Relu(), nn.GlobalAvgPool()), IMAGE),
     Case("layer_norm_some", nn.Sequential(_conv, nn.LayerNorm((1,)), nn.Relu(), nn.Flatten()), IMAGE),

@@ -23,6 +23,8 @@ from widetail.nn._linear import Conv as Conv
 from widetail.nn._linear import Dense as Dense
 from widetail.nn._local import ConvTranspose as ConvTranspose
 from widetail.nn._local import LocalConv as LocalConv
+from widetail.nn._masked import Masked as Masked
+from widetail.nn._masked import stack_unequal as stack_unequal
 from widetail.nn._normalisation import Dropout as Dropout
 from widetail.nn._normalisation import LayerNorm as LayerNorm
 from widetail.nn._polynomials import Hermite as Hermite
@@ -34,6 +36,7 @@ from widetail.nn._pooling import GlobalAvgPool as GlobalAvgPool
 from widetail.nn._pooling import GlobalSumPool as GlobalSumPool
 from widetail.nn._pooling import SumPool as SumPool
 from widetail.nn._positions import Aggregate as Aggregate
+from widetail.nn._positions import DotGeneral as DotGeneral
 from widetail.nn._positions import PositionalEmbedding as PositionalEmbedding
 from widetail.nn._positions import Resize as Resize
 from widetail.nn._positions import Slice as Slice

@@ -109,6 +109,15 @@ class SelfAttention(Leaf):
                 )
         return k.with_values(nngp.reshape(k.nngp.shape), None if ntk is None else ntk.reshape(k.nngp.shape))
 
+    def masked_factor(self, mask, statistics):
+        """Weights of positions that are there, which have to add up to 1 (softmax) or are as many as there are."""
+        flat = mask.reshape(-1, mask.shape[-1])
+        if self.weights == "softmax":  # the logits of the others were 0, so they weighed something
+            share = jnp.einsum("pqn,qn->pn", statistics, flat).reshape(mask.shape)
+        else:
+            share = jnp.broadcast_to(jnp.mean(flat, axis=0), mask.shape)
+        return mask / jnp.where(mask > 0, share, 1)
+
     # The finite layer has `heads` heads of `heads` dimensions each; both grow with the width.
 
     def _heads(self, width: int) -> int:
@@ -132,7 +141,12 @@ class SelfAttention(Leaf):
         return parameters
 
     def apply(self, parameters, x, parametrisation, key):
+        return self.apply_masked(parameters, x, jnp.ones(x.shape[:-1], x.dtype), parametrisation, key)
+
+    def apply_masked(self, parameters, x, mask, parametrisation, key):
         space = x.shape[1:-1]
+        is_there = mask.reshape(len(x), 1, 1, -1) > 0
+        is_there = is_there | ~jnp.any(is_there, axis=-1, keepdims=True)  # where nothing is, anything is as good
         h = x.reshape(x.shape[0], -1, x.shape[-1])
         half = jnp.sqrt(jnp.asarray(self.query_key_var, x.dtype))
         value_half = jnp.sqrt(jnp.asarray(self.weight_var, x.dtype))
@@ -144,10 +158,12 @@ class SelfAttention(Leaf):
         query, value = project("query", half), project("value", value_half)
         dimension = query.shape[-1]
         if self.weights == "softmax":
-            attention = jax.nn.softmax(jnp.einsum("nphd,nqhd->nhpq", query, query) / dimension, axis=-1)
+            logits = jnp.einsum("nphd,nqhd->nhpq", query, query) / dimension
+            attention = jax.nn.softmax(logits, axis=-1, where=is_there)
         else:
             attention = jnp.einsum("nphd,nqhd->nhpq", query, project("key", half))
-            attention = attention / (math.sqrt(dimension) * h.shape[1])
+            count = jnp.maximum(jnp.sum(is_there, axis=-1, keepdims=True), 1).astype(x.dtype)
+            attention = attention / (math.sqrt(dimension) * count)
         mixed = jnp.einsum("nhpq,nqhd->nphd", attention, value)
         output = parameters["output"]
         output = scaled_weight(output, value_half, output.shape[0] * output.shape[1], parametrisation)

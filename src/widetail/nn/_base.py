@@ -76,6 +76,27 @@ class Layer(Kernel):
         """
         return False
 
+    # Inputs of unequal size, see `nn.Masked`. A mask has shape (*space, n): 1 where a position is there, 0 elsewhere.
+
+    def mask_after(self, mask: Float[Array, "..."]) -> Float[Array, "..."] | None:
+        """Which positions are there after the layer; None when it leaves no positions."""
+        return mask
+
+    def masked_factor(self, mask: Float[Array, "..."], statistics: Any) -> Float[Array, "..."] | None:
+        """What the limit's features have to be multiplied by, (*space, n), given its per-row numbers; None for 1."""
+        return self.mask_after(mask)
+
+    def apply_masked(
+        self,
+        parameters: Parameters,
+        x: Float[Array, "n *features"],
+        mask: Float[Array, "n *space"],
+        parametrisation: Parametrisation,
+        key: PRNGKeyArray | None,
+    ) -> Float[Array, "n *out"]:
+        """The finite layer on inputs that are 0 where the mask is; what it gives where nothing is does not matter."""
+        return self.apply(parameters, x, parametrisation, key)
+
     def input_weights(self) -> Any:
         """Prior variances per input feature, when the first layer has them."""
         return None

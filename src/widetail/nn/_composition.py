@@ -117,29 +117,30 @@ class Residual(Layer):
         self.layers = layers
 
     @property
-    def _branches(self) -> "Parallel":
+    def branches(self) -> "Parallel":
+        """The input beside what the layers make of it."""
         return Parallel(Identity(), Sequential(*self.layers))
 
     def signal(self, signal: Signal) -> Signal:
-        return self._branches.signal(signal)
+        return self.branches.signal(signal)
 
     def needs_all_pairs(self, wanted: bool) -> bool:
-        return self._branches.needs_all_pairs(wanted)
+        return self.branches.needs_all_pairs(wanted)
 
     def needs_distances(self, wanted: bool) -> bool:
-        return self._branches.needs_distances(wanted)
+        return self.branches.needs_distances(wanted)
 
     def propagate_rows_fn(self, all_pairs):
-        return self._branches.propagate_rows_fn(all_pairs)
+        return self.branches.propagate_rows_fn(all_pairs)
 
     def propagate_cross_fn(self, all_pairs):
-        return self._branches.propagate_cross_fn(all_pairs)
+        return self.branches.propagate_cross_fn(all_pairs)
 
     def init(self, key, signal, parametrisation):
-        return self._branches.init(key, signal, parametrisation)
+        return self.branches.init(key, signal, parametrisation)
 
     def apply(self, parameters, x, parametrisation, key):
-        return self._branches.apply(parameters, x, parametrisation, key)
+        return self.branches.apply(parameters, x, parametrisation, key)
 
 
 @savable("nn.Parallel", positional="layers")
@@ -206,8 +207,8 @@ class Parallel(Layer):
         steps = [layer.propagate_rows_fn(all_pairs) for layer in self.layers]
 
         def propagate(k):
-            ends = [step(_enter(k, entry)) for step, entry in zip(steps, entries, strict=True)]
-            return _join([k for k, _ in ends], self.combine), tuple(found for _, found in ends)
+            ends = [step(enter(k, entry)) for step, entry in zip(steps, entries, strict=True)]
+            return join([k for k, _ in ends], self.combine), tuple(found for _, found in ends)
 
         return propagate
 
@@ -217,10 +218,10 @@ class Parallel(Layer):
 
         def propagate(k, statistics1, statistics2):
             ends = [
-                step(_enter(k, entry), first, second)
+                step(enter(k, entry), first, second)
                 for step, entry, first, second in zip(steps, entries, statistics1, statistics2, strict=True)
             ]
-            return _join(ends, self.combine)
+            return join(ends, self.combine)
 
         return propagate
 
@@ -237,19 +238,25 @@ class Parallel(Layer):
                 self.layers, parameters, split_optional(key, len(self.layers)), strict=True
             )
         ]
+        return self.join_finite(ends)
+
+    def join_finite(self, ends: list[Any]) -> Any:
+        """The outputs of finite branches, together."""
         if self.combine == "concatenate":
             return jnp.concatenate(ends, axis=-1)
         return functools.reduce(jnp.multiply if self.combine == "product" else jnp.add, ends)
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _enter(k: Covariance | Inputs, all_pairs: bool) -> Covariance:
+def enter(k: Covariance | Inputs, all_pairs: bool) -> Covariance:
+    """What a branch begins with, in the form of positions that it needs."""
     k = resolve(k)
     return k if all_pairs else k.equal_positions()
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _join(ends: list[Covariance], combine: str) -> Covariance:
+def join(ends: list[Covariance], combine: str) -> Covariance:
+    """What branches end with, together."""
     if combine == "product":
         return functools.reduce(_multiply, ends)
     factor = 1 / len(ends) if combine == "concatenate" else 1.0

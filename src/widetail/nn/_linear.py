@@ -14,7 +14,7 @@ from widetail.files import savable
 from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Apart, Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
-from widetail.nn._windows import Padding, check_window, pad_window, per_axis, window_positions, window_sum
+from widetail.nn._windows import Padding, centre_mask, check_window, pad_window, per_axis, window_positions, window_sum
 
 Variance = Any  # a float, or an array of shape () or (features,); inside transformations, what they make of it
 
@@ -116,6 +116,9 @@ class WindowLayer(Layer):
         check_window(self.name, self.window, self.strides, self.padding)
         check_variance("weight_var", self.weight_var, positive=True)
         check_variance("bias_var", self.bias_var)
+
+    def mask_after(self, mask):
+        return centre_mask(mask, self.window, self.strides, self.padding)
 
     @property
     def name(self) -> str:

@@ -99,6 +99,14 @@ class ConvTranspose(WindowLayer, LinearLeaf):
         )
         return signal.weighted(space)
 
+    def mask_after(self, mask):
+        rank = mask.ndim - 1
+        for axis, (size, stride) in enumerate(
+            zip(per_axis(self.window, rank), per_axis(self.strides, rank), strict=True)
+        ):
+            mask = window_sum(self._spread(mask, (axis,), size, stride), (axis,), size, 1)
+        return (mask > 0).astype(mask.dtype)
+
     def _spread(self, v, axes: tuple[int, ...], window: int, stride: int):
         """Zeros between positions and around them, as `jax.lax.conv_transpose` puts them."""
         total = window + stride - 2 + (max(window - stride, 0) if self.padding == "VALID" else 0)

@@ -55,13 +55,24 @@ class LayerNorm(Leaf):
         first, second = k.align(statistics1, statistics2)
         return k.map(lambda v: v * (first * second))
 
+    def masked_factor(self, mask, statistics):
+        # the variance was averaged over positions that are not there too
+        share = jnp.mean(mask, axis=self._axes(mask.ndim - 1), keepdims=True)
+        return mask * jnp.sqrt(share)
+
     def init(self, key, signal, parametrisation):
         return {}
 
     def apply(self, parameters, x, parametrisation, key):
+        return self.apply_masked(parameters, x, jnp.ones(x.shape[:-1], x.dtype), parametrisation, key)
+
+    def apply_masked(self, parameters, x, mask, parametrisation, key):
         axes = (*(axis + 1 for axis in self._axes(x.ndim - 2)), -1)
-        centred = x - jnp.mean(x, axis=axes, keepdims=True)
-        variance = jnp.mean(centred**2, axis=axes, keepdims=True)
+        mask = mask[..., None]
+        share = jnp.mean(mask, axis=axes, keepdims=True)
+        share = jnp.where(share > 0, share, 1)
+        centred = mask * (x - jnp.mean(x, axis=axes, keepdims=True) / share)
+        variance = jnp.mean(centred**2, axis=axes, keepdims=True) / share
         return centred * norm_and_inverse(variance)[1]
 
 

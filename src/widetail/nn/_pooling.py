@@ -12,7 +12,7 @@ from widetail.files import savable
 from widetail.nn._base import LinearLeaf
 from widetail.nn._covariance import Covariance
 from widetail.nn._signal import Signal
-from widetail.nn._windows import Padding, check_window, pad_window, per_axis, window_positions, window_sum
+from widetail.nn._windows import Padding, centre_mask, check_window, pad_window, per_axis, window_positions, window_sum
 
 
 class _Pool(LinearLeaf):
@@ -49,6 +49,9 @@ class _Pool(LinearLeaf):
             axes = (first_axis + axis,)
             x = window_sum(pad_window(x, axes, window, stride, self.padding), axes, window, stride)
         return self._factor(rank) * x
+
+    def mask_after(self, mask):
+        return centre_mask(mask, self.window, self._strides, self.padding)
 
     def limit(self, k: Covariance) -> Covariance:
         return k.map(lambda v: self._slide(self._slide(v, 0, k.rank), k.rank, k.rank))
@@ -103,6 +106,9 @@ class _GlobalPool(LinearLeaf):
             raise ValueError(f"nn.{type(self).__name__} expects sequences or images, but it receives vectors")
         return signal.replace(space=())
 
+    def mask_after(self, mask):
+        return None
+
     def limit(self, k: Covariance) -> Covariance:
         pooled = k.map(lambda v: self._pool(v, tuple(range(2 * k.rank))))
         return Covariance(pooled.nngp, pooled.ntk, 0, False)
@@ -120,6 +126,13 @@ class GlobalAvgPool(_GlobalPool):
 
     def _pool(self, x, axes):
         return jnp.mean(x, axis=axes)
+
+    def masked_factor(self, mask, statistics):
+        return 1 / jnp.maximum(jnp.mean(mask, axis=tuple(range(mask.ndim - 1))), 1 / mask[..., 0].size)
+
+    def apply_masked(self, parameters, x, mask, parametrisation, key):
+        factor = self.masked_factor(jnp.moveaxis(mask, 0, -1), None)
+        return self.apply(parameters, x, parametrisation, key) * factor[:, None]
 
 
 @savable("nn.GlobalSumPool")
@@ -154,6 +167,9 @@ class Flatten(LinearLeaf):
         k = k.equal_positions()
         flat = k.map_all(lambda v: jnp.mean(v, axis=tuple(range(k.rank))))
         return dataclasses.replace(flat, rank=0)
+
+    def mask_after(self, mask):
+        return None
 
     def init(self, key, signal, parametrisation):
         return {}

@@ -82,6 +82,9 @@ class Slice(_Positions):
         chosen = k.map_all(lambda v: v[index * 2] if k.all_pairs else v[index])
         return Covariance(chosen.nngp, chosen.ntk, kept, k.all_pairs, chosen.apart)
 
+    def mask_after(self, mask):
+        return mask[self._index()]
+
     def apply(self, parameters, x, parametrisation, key):
         return x[(slice(None), *self._index())]
 
@@ -119,6 +122,9 @@ class Resize(_Positions):
         if len(self.space) != len(signal.space):
             raise ValueError(f"nn.Resize has {len(self.space)} sizes, but it receives positions {signal.space}")
         return signal.replace(space=self.space)
+
+    def mask_after(self, mask):
+        return (self._resize(mask, (*self.space, mask.shape[-1])) > 0).astype(mask.dtype)
 
     def _resize(self, x, shape):
         return jax.image.resize(x, shape, self.method, self.antialias)
@@ -195,6 +201,11 @@ class Aggregate(_Positions):
             raise ValueError(f"{self!r} takes {self.shape[1]} positions, but it receives {signal.space}")
         return signal.replace(space=(self.shape[0],))
 
+    def mask_after(self, mask):
+        if mask.ndim != 2 or self.shape[0] != self.shape[1]:
+            raise ValueError(f"{self!r} inside of nn.Masked must give the positions of the sequence that it receives.")
+        return mask
+
     def _mix(self, v, axis: int):
         """The weighted sums along one axis."""
         v = jnp.moveaxis(v, axis, 0)
@@ -214,6 +225,76 @@ class Aggregate(_Positions):
 
     def apply(self, parameters, x, parametrisation, key):
         return self._mix(x.reshape(x.shape[0], -1, x.shape[-1]), 1)
+
+
+@savable("nn.DotGeneral")
+class DotGeneral(_Positions):
+    r"""Sums over some axes of positions with a constant array: `tensordot(h, constant, axes)` of every feature.
+
+    The axes of positions that are left come first, those of the constant that are left after them:
+    $h'_{rs} = \sum_p h_{pr} C_{ps}$, hence $K' = C^\top K C$.
+
+    Args:
+        constant: $C$, an array whose first axes are summed over.
+        axes: which axes of positions are summed over, counted from 0, in the order of the constant's first axes.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail import nn
+        >>> halves = np.kron(np.eye(2), np.ones((3, 1)) / 3)  # the means of the halves of six positions
+        >>> net = nn.Sequential(nn.Conv(3), nn.Relu(), nn.DotGeneral(halves), nn.Flatten())
+        >>> net.kernel(np.ones((4, 6, 2))).nngp.shape
+        (4, 4)
+    """
+
+    constant: Any
+    axes: tuple[int, ...] = eqx.field(static=True, default=(0,))
+
+    def __init__(self, constant: Any, axes: tuple[int, ...] = (0,)):
+        self.constant, self.axes = np.asarray(constant, float), axes
+        is_tuple = isinstance(axes, tuple) and all(isinstance(axis, int) and axis >= 0 for axis in axes)
+        if not is_tuple or not axes or len(set(axes)) < len(axes):
+            raise ValueError(f"nn.DotGeneral: axes must be a tuple of different axes from 0 on; got {axes!r}.")
+        if self.constant.ndim < len(axes) or not np.all(np.isfinite(self.constant)):
+            raise ValueError(
+                f"nn.DotGeneral: constant must be a finite array with an axis for each of axes={axes}; got shape "
+                f"{self.constant.shape}."
+            )
+
+    def needs_all_pairs(self, wanted: bool) -> bool:
+        return True
+
+    def signal(self, signal: Signal) -> Signal:
+        self._check_positions(signal)
+        count = len(self.axes)
+        summed, made = self.constant.shape[:count], self.constant.shape[count:]
+        if max(self.axes) >= len(signal.space) or tuple(signal.space[axis] for axis in self.axes) != summed:
+            raise ValueError(
+                f"nn.DotGeneral sums over axes {self.axes} of sizes {summed}, but it receives positions {signal.space}"
+            )
+        kept = (size for axis, size in enumerate(signal.space) if axis not in self.axes)
+        return signal.replace(space=(*kept, *made))
+
+    def _dot(self, v, start: int, rank: int, constant: Any = None):
+        """The sums over the axes of positions from `start` on."""
+        summed = [start + axis for axis in self.axes]
+        constant = jnp.asarray(self.constant if constant is None else constant, v.dtype)
+        v = jnp.tensordot(v, constant, (summed, list(range(len(summed)))))
+        made = constant.ndim - len(summed)
+        new = range(v.ndim - made, v.ndim)
+        return jnp.moveaxis(v, new, range(start + rank - len(summed), start + rank - len(summed) + made))
+
+    def limit(self, k: Covariance) -> Covariance:
+        mixed = k.map(lambda v: self._dot(self._dot(v, k.rank, k.rank), 0, k.rank))
+        rank = k.rank - 2 * len(self.axes) + self.constant.ndim
+        return Covariance(mixed.nngp, mixed.ntk, rank, rank > 0)
+
+    def mask_after(self, mask):
+        reached = self._dot(mask, 0, mask.ndim - 1, jnp.not_equal(self.constant, 0))
+        return (reached > 0).astype(mask.dtype)
+
+    def apply(self, parameters, x, parametrisation, key):
+        return self._dot(x, 1, x.ndim - 2)
 
 
 @savable("nn.PositionalEmbedding")

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from widetail.nn._signal import Signal
@@ -62,6 +63,21 @@ def _padding_amounts(size: int, window: int, stride: int) -> tuple[int, int]:
     """Zeros before and after, so that there are ceil(size / stride) windows."""
     total = max((math.ceil(size / stride) - 1) * stride + window - size, 0)
     return total // 2, total - total // 2
+
+
+def centre_mask(
+    mask: Float[Array, "..."], window: int | tuple[int, ...], strides: int | tuple[int, ...], padding: Padding
+) -> Float[Array, "..."]:
+    """Of a mask (*space, n), what is at the centre of every window."""
+    rank = mask.ndim - 1
+    for axis, (extent, stride) in enumerate(zip(per_axis(window, rank), per_axis(strides, rank), strict=True)):
+        size, before = mask.shape[axis], 0
+        count = (size - extent) // stride + 1
+        if padding != "VALID":
+            before, count = _padding_amounts(size, extent, stride)[0], -(-size // stride)
+        centres = (extent - 1) // 2 - before + stride * np.arange(count)
+        mask = jnp.take(mask, np.clip(centres, 0, size - 1), axis=axis)
+    return mask
 
 
 def pad_window(

@@ -1,0 +1,44 @@
+"""laplace-torch answers: all weights, full Hessian, prior precision and noise by its marginal likelihood."""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+from laplace import Laplace  # pyright: ignore[reportMissingImports]
+
+from benchmarks.workers._serve import serve
+
+STEPS, RATE = 100, 0.1  # of the marginal likelihood, as in its own example of a regression
+
+
+def error_bars(path: str) -> dict[str, Any]:
+    """Mean and variance of new targets under the Laplace approximation around given weights."""
+    with np.load(path) as file:
+        task = {key: torch.as_tensor(file[key]) for key in file.files}
+    features, width = task["w1"].shape
+    model = torch.nn.Sequential(torch.nn.Linear(features, width), torch.nn.Tanh(), torch.nn.Linear(width, 1))
+    for layer, (weight, bias) in ((model[0], ("w1", "b1")), (model[2], ("w2", "b2"))):
+        layer.weight.data, layer.bias.data = task[weight].T.contiguous(), task[bias]
+    rows = torch.utils.data.TensorDataset(task["x"], task["y"][:, None])
+    began = time.process_time()
+    bars = Laplace(model, "regression", subset_of_weights="all", hessian_structure="full")
+    bars.fit(torch.utils.data.DataLoader(rows, batch_size=len(rows)))
+    log_prior, log_sigma = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
+    optimiser = torch.optim.Adam([log_prior, log_sigma], lr=RATE)
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        loss = -bars.log_marginal_likelihood(log_prior.exp(), log_sigma.exp())
+        loss.backward()
+        optimiser.step()
+    mean, variance = bars(task["new"])
+    variance = variance.detach().reshape(-1) + bars.sigma_noise.item() ** 2
+    return {
+        "mean": mean.detach().reshape(-1).double().tolist(),
+        "variance": variance.double().tolist(),
+        "seconds": time.process_time() - began,
+    }
+
+
+if __name__ == "__main__":
+    serve({"error_bars": error_bars})
