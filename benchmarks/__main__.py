@@ -6,6 +6,7 @@ from benchmarks import (  # noqa: F401 (they register)
     distributed,
     empirical,
     ensembles,
+    family,
     fitting,
     images,
     imports,

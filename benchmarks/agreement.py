@@ -81,6 +81,52 @@ def architectures() -> Iterator[tuple[str, Net, tuple[int, ...]]]:
     yield "attention on images, Flatten", chain(conv(2, 2), RELU, attention, FLATTEN), IMAGES
     attention = layer("SelfAttention", weight_var=1.5, query_key_var=0.7, weights="linear")
     yield "attention, linear", chain(conv(1), RELU, attention, RELU, POOL), SEQUENCES
+    yield from newer()
+
+
+def newer() -> Iterator[tuple[str, Net, tuple[int, ...]]]:
+    """Layers that came later, each with an activation after it that feels its variances."""
+    for name, arguments in ACTIVATIONS.items():
+        yield f"dense, {name}", chain(dense(0.8, 0.1), layer(name, **arguments)), VECTORS
+    yield "dense, layer norm, Hermite", chain(dense(), layer("LayerNorm"), layer("Hermite", degree=3)), VECTORS
+    branches = parallel(dense(), chain(dense(), ERF, dense()), combine="product")
+    yield "product of branches, dense", chain(branches, dense()), VECTORS
+    for name, net, shape in positions():
+        yield name, net, shape
+
+
+ACTIVATIONS = {
+    "ABRelu": {"below": 0.3, "above": -1.2},
+    "RectifiedMonomial": {"degree": 2},
+    "Monomial": {"degree": 3},
+    "Polynomial": {"coefficients": [0.5, -1.0, 0.2]},
+    "Gaussian": {"rate": 0.7},
+    "Gabor": {},
+    "ExpNormalized": {"gamma": 0.8, "shift": -0.5},
+    "SigmoidLike": {},
+}
+
+
+def positions() -> Iterator[tuple[str, Net, tuple[int, ...]]]:
+    """Layers that move, mix or mark positions."""
+    windows = {"weight_var": 1.5, "bias_var": 0.1}
+    table = np.random.default_rng(5).normal(size=(4, 3)).tolist()
+    graph = np.random.default_rng(6).normal(size=(6, 6)).tolist()
+    for padding in ("SAME", "VALID"):
+        local = layer("LocalConv", window=(2, 3), padding=padding, **windows)
+        yield f"local conv, {padding}", chain(conv(2, 2), RELU, local, RELU, POOL), IMAGES
+        back = layer("ConvTranspose", window=(3, 2), strides=(2, 1), padding=padding, **windows)
+        yield f"transposed conv, {padding}", chain(back, RELU, POOL), IMAGES
+    yield "conv 3-D", chain(conv(2, 2, 2), RELU, POOL), (3, 2, 2, 2)
+    yield "global sum pool", chain(conv(3), RELU, layer("GlobalSumPool")), SEQUENCES
+    yield "layer norm over an axis", chain(conv(2, 2), layer("LayerNorm", over=[0]), RELU, POOL), IMAGES
+    yield "slice", chain(conv(2, 2), layer("Slice", positional=[[1, None, None], 0]), RELU, POOL), IMAGES
+    yield "resize", chain(conv(1, 1), layer("Resize", space=[6, 5]), FLATTEN), IMAGES
+    yield "aggregate", chain(conv(1), layer("Aggregate", matrix=graph), RELU, POOL), SEQUENCES
+    yield "sums with a constant", chain(conv(2, 2), layer("DotGeneral", constant=table, axes=[0]), FLATTEN), IMAGES
+    marked = layer("PositionalEmbedding", weight_var=0.5, length=1.5)
+    attention = layer("SelfAttention", weight_var=1.5, query_key_var=0.5)
+    yield "attention with embeddings", chain(conv(1), marked, attention, RELU, POOL), SEQUENCES
 
 
 @benchmark("agreement", "values of many architectures against neural-tangents 0.6.5 and 40-digit arithmetic")

@@ -19,7 +19,6 @@ WAYS = {"Jacobian contraction": 1, "NTK-vector products": 2, "structured derivat
 ROUNDS = 3
 AGREE = 2e-5  # of the largest entry, in single precision
 AIM = 2.0
-COMPILING = 5e7  # bytes that XLA takes beside the kernel's own
 
 
 @benchmark("empirical", "tangent kernels of finite models against neural-tangents: seconds, memory, agreement")
@@ -36,8 +35,8 @@ def compare(name: str, model: str, rows: int, few: int, ours: Worker, peer: Work
         for _ in range(2):  # the first one compiles
             trials[word] = peer.ask("empirical", model=model, rows=few, way=way)["seconds"]
     best_way = min(trials, key=lambda word: trials[word])
-    ours.ask("empirical", model=model, rows=2)  # what XLA takes to compile is not the kernel's
-    first = ours.ask("empirical", model=model, rows=rows)
+    compiled = ours.ask("empirical", model=model, rows=rows)
+    first = ours.ask("empirical", model=model, rows=rows)  # what XLA takes to compile is not the kernel's
     peer.ask("empirical", model=model, rows=rows, way=WAYS[best_way])
     mine, theirs = last_values(ours)["ntk"], last_values(peer)["ntk"]
     agreement = float(np.max(np.abs(mine - theirs)) / np.max(np.abs(theirs)))
@@ -54,10 +53,11 @@ def compare(name: str, model: str, rows: int, few: int, ours: Worker, peer: Work
         "peer s": seconds["peer"],
         "ratio": ratio,
         "aim": AIM,
-        "reached": "yes" if ratio >= 1 and agreement <= AGREE and first["taken"] <= first["told"] + COMPILING else "NO",
+        "reached": "yes" if ratio >= 1 and agreement <= AGREE and first["taken"] <= first["told"] else "NO",
         "agreement": agreement,
         "told GB": first["told"] / 1e9,
         "taken GB": first["taken"] / 1e9,
+        "with compiling GB": compiled["taken"] / 1e9,
         "peer's way": best_way,
         f"peer's ways at {few} rows, s": ", ".join(f"{trials[word]:.3g}" for word in WAYS),
     }

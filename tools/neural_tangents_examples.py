@@ -88,7 +88,7 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--images", type=Path, help="folder with mnist.npz and cifar10.npz")
     parser.add_argument("--only", default="", help="scripts whose name has this in it")
-    parser.add_argument("--report", type=Path, help="where to save what was printed, as JSON")
+    parser.add_argument("--report", type=Path, help="JSON of what was printed; scripts that it has are not run again")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--library", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -98,9 +98,10 @@ def main() -> int:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from benchmarks._peers import python_of
 
-    report, is_same = {}, True
+    report = json.loads(chosen.report.read_text()) if chosen.report and chosen.report.exists() else {}
+    is_same = True
     for name in SCRIPTS:
-        if chosen.only not in name:
+        if chosen.only not in name or name in report:
             continue
         ours = printed(sys.executable, chosen.checkout, name, "widetail", chosen.images)
         theirs = printed(str(python_of("neural_tangents")), chosen.checkout, name, "neural-tangents", chosen.images)
@@ -110,8 +111,8 @@ def main() -> int:
         if found is None:
             print(*ours, "-- the original:", *theirs, sep="\n")
         report[name] = {"widetail": ours, "neural-tangents": theirs, "largest difference": found}
-    if chosen.report:
-        chosen.report.write_text(json.dumps(report, indent=1))
+        if chosen.report:
+            chosen.report.write_text(json.dumps(report, indent=1) + "\n")
     return 0 if is_same else 1
 
 

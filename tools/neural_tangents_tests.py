@@ -68,12 +68,25 @@ def pretend() -> None:
         split_kwargs=_empirical.split_options,
         is_nt_tree_of=_batching._is_tree_of,
         all_none=lambda x: not jax.tree.leaves(x),
+        canonicalize_idx=lambda idx, ndim: _arrays.canonical_index(idx, ndim),
+        axis_after_dot=_axis_after_dot,
+        zip_flat=lambda one, other: tuple(part for pair in zip(one, other, strict=True) for part in pair),
     )
+
+    def sample_once(kernel_fn, init_fn, batch_size=0, device_count=0, store_on_device=True):
+        def run(x1, x2, key, get):
+            _, params = init_fn(key, x1.shape)
+            return nt.batch(kernel_fn, batch_size, 0, store_on_device)(x1, x2, get, params)
+
+        return run
+
     empirical = module("neural_tangents._src.empirical", **vars(_empirical))
     empirical._DEFAULT_TESTING_NTK_IMPLEMENTATION = _empirical.NtkImplementation.JACOBIAN_CONTRACTION
     parts = {
         "batching": module("neural_tangents._src.batching", **vars(_batching)),
-        "monte_carlo": module("neural_tangents._src.monte_carlo", **vars(_monte_carlo)),
+        "monte_carlo": module(
+            "neural_tangents._src.monte_carlo", **vars(_monte_carlo), _sample_once_kernel_fn=sample_once
+        ),
         "predict": module("neural_tangents._src.predict", **vars(_predict), _is_on_cpu=lambda x: True),
         "empirical": empirical,
         "utils": module("neural_tangents._src.utils", utils=utils),
@@ -89,6 +102,15 @@ def pretend() -> None:
         )
     module("neural_tangents._src", **parts)
     sys.modules.update({"neural_tangents": nt, "neural_tangents.stax": stax, "neural_tangents.predict": predict})
+
+
+def _axis_after_dot(axis, contracting, batching, other_ndim=None):
+    """Where an axis of `jax.lax.dot_general`'s operand is in the result; `other_ndim` axes stand to its left."""
+    if axis in batching:
+        return list(batching).index(axis)
+    gone = {*contracting, *batching}
+    before = len(batching) if other_ndim is None else other_ndim - len(contracting)
+    return before + sum(one not in gone for one in range(axis))
 
 
 def _size_at(x, axes):

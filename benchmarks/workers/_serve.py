@@ -1,5 +1,7 @@
 """Answering requests on standard input, and measuring this process."""
 
+import ctypes
+import gc
 import json
 import os
 import sys
@@ -21,6 +23,13 @@ def serve(actions: dict[str, Callable[..., dict[str, Any]]]) -> None:
             answer = {"error": traceback.format_exc(limit=-4)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def forget_peak() -> None:
+    """Let the peak of memory begin anew, from what is in use now."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 def memory(name: str) -> int:

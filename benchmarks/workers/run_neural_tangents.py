@@ -24,22 +24,30 @@ Ntk = collections.namedtuple("Ntk", ["ntk"])
 jax.config.update("jax_enable_x64", True)
 
 
-def layer(net: list[Any], positions: int) -> Any:
-    """A layer from its neutral description, [layer, arguments, *layers inside]; pixels or time steps of the input."""
+def layer(net: list[Any], positions: int, table: Any = None) -> Any:
+    """A layer from its neutral description, [layer, arguments, *layers inside].
+
+    `positions` are the pixels or time steps of the input, `table` the embedding of positions before an attention.
+    """
     name, arguments, *rest = net
-    inside = [layer(part, positions) for part in rest]
+    # embeddings of positions are an argument of its attention
+    tables = [None, *(part[1] if part[0] == "PositionalEmbedding" else None for part in rest)]
+    inside = [layer(part, positions, table) for part, table in zip(rest, tables, strict=False)]
     a: Any = {key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()}
     if name == "Sequential":
-        return stax.serial(*inside)
+        return stax.serial(*(part for part in inside if part is not None))
     if name in ("Parallel", "Residual"):
         branches = [stax.Identity(), stax.serial(*inside)] if name == "Residual" else inside
-        join = stax.FanInConcat(-1) if a.get("combine") == "concatenate" else stax.FanInSum()
+        join = {"concatenate": lambda: stax.FanInConcat(-1), "product": stax.FanInProd}.get(
+            a.get("combine"), stax.FanInSum
+        )()
         return stax.serial(stax.FanOut(len(branches)), stax.parallel(*branches), join)
-    if name in ("Dense", "Conv"):
+    if name in ("Dense", "Conv", "LocalConv", "ConvTranspose"):
         scales = {"W_std": math.sqrt(a.get("weight_var", 1.0)), "b_std": math.sqrt(a.get("bias_var", 0.0)) or None}
         if name == "Dense":
             return stax.Dense(1, **scales)
-        return stax.Conv(1, a["window"], strides=a.get("strides"), padding=a.get("padding", "SAME"), **scales)
+        make = {"Conv": stax.Conv, "LocalConv": stax.ConvLocal, "ConvTranspose": stax.ConvTranspose}[name]
+        return make(1, a["window"], strides=a.get("strides"), padding=a.get("padding", "SAME"), **scales)
     if name in ("AvgPool", "SumPool"):
         strides = a.get("strides", a["window"])
         return getattr(stax, name)(a["window"], strides=strides, padding=a.get("padding", "VALID"))
@@ -49,6 +57,8 @@ def layer(net: list[Any], positions: int) -> Any:
         return stax.Dropout(1 - a["rate"], mode="train")
     if name in ("Sin", "Cos"):
         return getattr(stax, name)(b=a.get("frequency", 1.0), c=a.get("phase", 0.0))
+    if name in OTHERS:
+        return OTHERS[name](a)
     if name == "SelfAttention":
         is_linear = a.get("weights") == "linear"
         half, value_half = a["query_key_var"] ** 0.25, a["weight_var"] ** 0.25
@@ -56,9 +66,50 @@ def layer(net: list[Any], positions: int) -> Any:
             half /= math.sqrt(positions)
         return stax.GlobalSelfAttention(
             1, 1, 1, 1, linear_scaling=not is_linear, W_key_std=half, W_query_std=half, W_value_std=value_half,
-            W_out_std=value_half, attention_mechanism="IDENTITY" if is_linear else "SOFTMAX",
+            W_out_std=value_half, attention_mechanism="IDENTITY" if is_linear else "SOFTMAX", **_embedding(table),
         )  # fmt: skip
     return getattr(stax, name)(**a)
+
+
+def _embedding(table: Any) -> dict[str, Any]:
+    if table is None:
+        return {}
+    scale = 2 * table["length"] ** 2
+    decay = lambda squares: jax.numpy.exp(-squares / scale)  # noqa: E731
+    std = math.sqrt(table["weight_var"])
+    return {"pos_emb_type": "SUM", "pos_emb_decay_fn": decay, "W_pos_emb_std": std, "val_pos_emb": True}
+
+
+def _index(positional: Any) -> Any:
+    return (slice(None), *(slice(*one) if isinstance(one, (list, tuple)) else one for one in positional))
+
+
+# layers that are called or told otherwise there
+OTHERS: dict[str, Any] = {
+    "ABRelu": lambda a: stax.ABRelu(a["below"], a["above"]),
+    "Polynomial": lambda a: stax.Polynomial(a["coefficients"]),
+    "Gaussian": lambda a: stax.Gaussian(1.0, -a["rate"]),
+    "SigmoidLike": lambda a: stax.Sigmoid_like(),
+    "LayerNorm": lambda a: stax.LayerNorm(axis=(*(1 + axis for axis in a.get("over", ())), -1)),
+    "PositionalEmbedding": lambda a: None,
+    "Resize": lambda a: stax.ImageResize((-1, *a["space"], -1), "linear"),
+    "Slice": lambda a: stax.Index(_index(a["positional"])),
+    "Aggregate": lambda a: stax.Aggregate(aggregate_axis=1),
+    # the axis of features is where the sum has left it
+    "DotGeneral": lambda a: stax.DotGeneral(
+        rhs=np.asarray(a["constant"]),
+        dimension_numbers=((tuple(1 + axis for axis in a["axes"]), tuple(range(len(a["axes"])))), ((), ())),
+        channel_axis=3,
+    ),
+}
+
+
+def pattern(net: list[Any]) -> Any:
+    """The matrix of the graph, which goes along with the inputs there; None without one."""
+    name, arguments, *inside = net
+    if name == "Aggregate":
+        return np.asarray(arguments["matrix"])
+    return next((found for found in map(pattern, inside) if found is not None), None)
 
 
 @functools.lru_cache
@@ -71,11 +122,16 @@ def compiled(description: str, positions: int) -> Any:
 def kernel(net: list[Any], x1: str, x2: str | None, get: str, dtype: str = "float64") -> dict[str, Any]:
     global last
     a, b = jax.numpy.asarray(np.load(x1), dtype), None if x2 is None else jax.numpy.asarray(np.load(x2), dtype)
-    kernel_fn = compiled(json.dumps(net), math.prod(a.shape[1:-1]))
+    kernel_fn, graph = compiled(json.dumps(net), math.prod(a.shape[1:-1])), pattern(net)
+    options = {}
+    if graph is not None:  # from positions in the rows to positions in the columns, for every data point
+        options["pattern"] = tuple(
+            np.broadcast_to(graph.T, (len(x), *graph.T.shape)) for x in (a, a if b is None else b)
+        )
     last = None
     before = memory("VmRSS")
     start = time.perf_counter()
-    last = jax.block_until_ready(kernel_fn(a, b, get=("nngp", "ntk") if get == "both" else (get,)))
+    last = jax.block_until_ready(kernel_fn(a, b, get=("nngp", "ntk") if get == "both" else (get,), **options))
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "before": before, "peak": memory("VmHWM")}
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import _models
-from benchmarks.workers._serve import memory, serve
+from benchmarks.workers._serve import forget_peak, memory, serve
 from widetail import nn
 from widetail.empirical import EmpiricalKernel
 from widetail.kernels import Get, KernelValues
@@ -21,7 +21,7 @@ def build(net: list[Any]) -> nn.Layer:
     """A network from its neutral description: [layer, arguments, *layers inside]."""
     name, arguments, *inside = net
     arguments = {key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()}
-    return getattr(nn, name)(*map(build, inside), **arguments)
+    return getattr(nn, name)(*map(build, inside), *arguments.pop("positional", ()), **arguments)
 
 
 def kernel(net: list[Any], x1: str, x2: str | None, get: Get, dtype: str = "float64") -> dict[str, Any]:
@@ -76,6 +76,7 @@ def empirical(model: str, rows: int) -> dict[str, Any]:
     apply, params, x = _models.model(model, rows)
     made = kernels.setdefault(model, EmpiricalKernel(apply, jax.tree.map(jnp.asarray, params)))
     plan, last = made.plan(x, outputs="all"), None
+    forget_peak()
     before = memory("VmRSS")
     start = time.perf_counter()
     found = made.ntk(x, outputs="all")

@@ -12,12 +12,18 @@ from widetail.compat.neural_tangents import predict, stax
 PAGE = Path(__file__).parents[1] / "tutorials" / "neural_tangents.md"
 HEADING = "## Every name"
 INTRODUCTION = """
-The public names of neural-tangents 0.6.5 that `widetail.compat.neural_tangents` has, with the same arguments. Not
-supported: `nt.experimental` (TensorFlow functions), and several devices in `nt.batch`, which computes on one; several
-machines are a [Dask cluster](../reference/distributed.md). Where the numbers differ, ours are right: `stax.Hermite`
-holds for inputs of any variance, `stax.RectifiedMonomial` has no NaN at equal inputs, `stax.ImageResize` after a
-convolution has the sizes of its axes in order.
+The public names of neural-tangents 0.6.5, with the same arguments in `widetail.compat.neural_tangents`. Not
+supported are `nt.experimental`, and several devices in `nt.batch`, which computes on one; several machines are a
+[Dask cluster](../reference/distributed.md). Where the numbers differ, ours are right: `stax.Hermite` holds for
+inputs of any variance, `stax.RectifiedMonomial` has no NaN at equal inputs, `stax.ImageResize` after a convolution
+has the sizes of its axes in order.
 """
+
+# what neural-tangents has and this library does not
+UNSUPPORTED = {
+    "nt.experimental.empirical_ntk_fn_tf": "Not supported: tangent kernels of TensorFlow functions.",
+    "nt.experimental.get_apply_fn_and_params": "Not supported: a Keras model as a function of JAX.",
+}
 
 
 def public_names() -> list[tuple[str, object]]:
@@ -36,6 +42,7 @@ def table() -> str:
     for name, value in public_names():
         summary = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
         rows.append(f"| `{name}` | {summary} |")
+    rows += [f"| `{name}` | {why} |" for name, why in UNSUPPORTED.items()]
     return f"{HEADING}\n{INTRODUCTION}\n" + "\n".join(rows) + "\n"
 
 
