@@ -35,13 +35,11 @@ def inputs(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 def compare(case: str, net: Net, x: np.ndarray, ours: Worker, peer: Worker) -> Result:
     found, theirs = kernel_of(ours, net, x, None, "both"), kernel_of(peer, net, x, None, "both")
-    gap = difference(found, theirs)
-    row: Result = {"case": case, "ours - peer": gap, "ours - exact": None, "peer - exact": None}
-    if not gap <= AGREE:
-        exact = _exact.kernel(net, x)
-        row |= {"ours - exact": difference(found, exact), "peer - exact": difference(theirs, exact)}
-    is_right = gap <= AGREE or row["ours - exact"] <= AGREE
-    return row | {"both agree": "yes" if gap <= AGREE else "no", "reached": "yes" if is_right else "NO"}
+    exact = _exact.kernel(net, x)
+    pairs = {"ours - peer": (found, theirs), "ours - exact": (found, exact), "peer - exact": (theirs, exact)}
+    gaps = {key: difference(*pair) for key, pair in pairs.items()}
+    agree = "yes" if gaps["ours - peer"] <= AGREE else "no"
+    return {"case": case, **gaps, "reached": "yes" if gaps["ours - exact"] <= AGREE else "NO", "both agree": agree}
 
 
 def difference(found: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:

@@ -6,6 +6,8 @@ from widetail.empirical._kernel import EmpiricalKernel as EmpiricalKernel
 from widetail.empirical._kernel import Tangent as Tangent
 from widetail.empirical._models import Model as Model
 from widetail.empirical._models import as_model as as_model
+from widetail.empirical._monte_carlo import MonteCarlo as MonteCarlo
+from widetail.empirical._monte_carlo import monte_carlo as monte_carlo
 from widetail.empirical._outputs import Layout as Layout
 from widetail.empirical._plan import Cost as Cost
 from widetail.empirical._plan import Plan as Plan

@@ -10,7 +10,7 @@ import numpy as np
 
 from widetail.empirical._evaluate import evaluate, evaluate_diagonal, row_count
 from widetail.empirical._methods import METHODS, WAYS, ByStructure, Way
-from widetail.empirical._models import Apply, as_model
+from widetail.empirical._models import Apply, as_model, floating
 from widetail.empirical._outputs import Layout
 from widetail.empirical._plan import Plan, cost_of, make_plan
 from widetail.kernels import Get, Kernel, KernelValues, Rows
@@ -97,6 +97,13 @@ class EmpiricalKernel(Kernel):
             raise ValueError(f"method must be one of {', '.join(map(repr, ('auto', *METHODS)))}; got {method!r}.")
         made = as_model(model, params)
         self.params, self.compiled, self.method = made.params, Compiled(made.apply), method
+
+    def with_params(self, params: Any) -> "EmpiricalKernel":
+        """The same model at other parameters of the same shapes, with what was compiled for it."""
+        free = floating(params)
+        if jax.tree.map(jnp.shape, free) != jax.tree.map(jnp.shape, self.params):
+            raise ValueError("params must have the structure and the shapes of those that the kernel was made with.")
+        return eqx.tree_at(lambda kernel: kernel.params, self, free)
 
     def apply(self, x: Any) -> Any:
         """The model on a batch."""

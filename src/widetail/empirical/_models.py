@@ -50,11 +50,17 @@ def as_model(model: Any, params: Any = None) -> Model:
 
 def _differentiable(apply: Apply, params: Any) -> Model:
     """The model as a function of its floating-point arrays; all else in `params` stays as it is."""
-    free, fixed = eqx.partition(params, _is_floating)
+    fixed = eqx.filter(params, _is_floating, inverse=True)
+    free = floating(params)
     if not jax.tree.leaves(free):
         raise ValueError("params must hold floating-point arrays; there are none, so there is no tangent kernel.")
-    free = jax.tree.map(lambda leaf: leaf if eqx.is_array(leaf) else jnp.asarray(leaf), free)
     return Model(lambda p, x: apply(eqx.combine(p, fixed), x), free)
+
+
+def floating(params: Any) -> Any:
+    """Floating-point arrays alone, None in place of anything else."""
+    free = eqx.filter(params, _is_floating)
+    return jax.tree.map(lambda leaf: leaf if eqx.is_array(leaf) else jnp.asarray(leaf), free)
 
 
 def _is_floating(leaf: Any) -> bool:
