@@ -200,7 +200,7 @@ POSITION_NETWORKS = [
             nn.Parallel(nn.Sequential(nn.Relu(), _conv), nn.Identity()),
             nn.Erf(),
             nn.AvgPool(2),
-            nn.Residual(nn.Relu(), _conv),
+            nn.Residual(_conv, nn.Relu(), _conv),
             nn.Flatten(),
         ),
         IMAGE,
