@@ -43,7 +43,7 @@ class ImageConfig:
     images: tuple[str, ...] = ("mnist", "fashion_mnist", "cifar10", "emnist_letters", "svhn", "kmnist")
     seeds: int = 4
     rows: int = 60_000
-    test_rows: int = 10_000
+    test_rows: int = 5000
     corruptions: tuple[str, ...] = ("shot_noise", "impulse_noise", "spatter", "glass_blur")
     colour_corruptions: tuple[str, ...] = ("shot_noise", "impulse_noise", "spatter", "fog", "snow")
     trainings: tuple[str, ...] = ("clean", "left_out")

@@ -71,7 +71,7 @@ class EnsembleConfig(ImageConfig):
     @classmethod
     def accelerated(cls) -> "EnsembleConfig":
         """The paper's size, for a GPU: all images, 128 channels, no strides."""
-        return cls(rows=60_000, width=128, max_epochs=60, patience=8, strides=(1, 1, 1, 1))
+        return cls(rows=60_000, test_rows=10_000, width=128, max_epochs=60, patience=8, strides=(1, 1, 1, 1))
 
 
 def config(size: Size) -> EnsembleConfig:
