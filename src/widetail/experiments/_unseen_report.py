@@ -64,10 +64,13 @@ def _sentences(rows: Rows, own: Rows, images: Mapping[str, str]) -> list[str]:
             f"one scale for all images {of_shared:+.3f}, a t variable for every image and class, as in the paper's "
             f"scripts, {of_coded:+.3f}."
         )
+        gap = gaps[SHARED, PLAIN][(name,)]
+        error = f" ± {gap.error:.3f}" if gap.size > 1 else ""
         found.append(
-            f"{title}, SVTP minus SVGP, each with a scale of its own: {of(gaps[SHARED, PLAIN]):+.3f} with scales "
-            f"{of(scale, SHARED):.3g} and {of(scale, PLAIN):.3g}; as coded {of(gaps[CODED, CODED_PLAIN]):+.3f}; as "
-            f"coded, the SVGP with that SVTP's mean scale minus the SVGP {of(gaps[CODED_HELD, CODED_PLAIN]):+.3f}."
+            f"{title}, SVTP minus SVGP, each with a scale of its own: {gap.mean:+.3f}{error} ({gap.size} "
+            f"seeds) with scales {of(scale, SHARED):.3g} and {of(scale, PLAIN):.3g}; as coded "
+            f"{of(gaps[CODED, CODED_PLAIN]):+.4f}; as coded, the SVGP with that SVTP's mean scale minus the SVGP "
+            f"{of(gaps[CODED_HELD, CODED_PLAIN]):+.3f}."
         )
         changes = ", ".join(
             f"{of(swapped[CODED_PLAIN], law) - of(swapped[CODED_PLAIN], 'normal'):+.3f} ({law.removeprefix('t, ')})"
