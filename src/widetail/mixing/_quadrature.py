@@ -22,29 +22,23 @@ _SAMPLING_NODES = 4096
 _LARGE = 1000
 
 
-def _compiled(*, always: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function of a prior and a likelihood, or run it in NumPy where that is possible and better.
+def _compiled_if_large(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function of a prior and a likelihood for large or traced arguments, or priors that only JAX knows.
 
-    Args:
-        always: compile for every prior that JAX can trace. Otherwise only for large or traced arguments: the first
-            question about a posterior should not take seconds.
+    NumPy answers the others in milliseconds: the first question about a posterior should not take seconds.
     """
+    jitted = jax.jit(function, static_argnames="nodes")
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        jitted = jax.jit(function, static_argnames="nodes")
+    @functools.wraps(function)
+    def call(prior: ScalePrior, likelihood: ScaleLikelihood, *arguments: Any, nodes: int) -> Any:
+        is_small = namespace(prior, likelihood, arguments) is np and _size(likelihood, arguments) < _LARGE
+        if prior.traceable and not (is_small and prior.runs_in_numpy):
+            return jax.tree.map(concrete, jitted(prior, likelihood, *arguments, nodes=nodes))
+        likelihood, arguments = jax.tree.map(np.asarray, (likelihood, arguments))
+        with np.errstate(all="ignore"):
+            return function(prior, likelihood, *arguments, nodes=nodes)
 
-        @functools.wraps(function)
-        def call(prior: ScalePrior, likelihood: ScaleLikelihood, *arguments: Any, nodes: int) -> Any:
-            is_small = namespace(prior, likelihood, arguments) is np and _size(likelihood, arguments) < _LARGE
-            if prior.traceable and (always or not is_small or not prior.runs_in_numpy):
-                return jitted(prior, likelihood, *arguments, nodes=nodes)
-            likelihood, arguments = jax.tree.map(np.asarray, (likelihood, arguments))
-            with np.errstate(all="ignore"):
-                return function(prior, likelihood, *arguments, nodes=nodes)
-
-        return call
-
-    return decorate
+    return call
 
 
 def _size(likelihood: ScaleLikelihood, arguments: tuple[Any, ...]) -> int:
@@ -162,10 +156,10 @@ def _hull(*points: Any) -> tuple[Any, Any]:
     return xp.nanmin(stacked, axis=0), xp.nanmax(stacked, axis=0)
 
 
-@_compiled(always=True)
+@_compiled_if_large
 def posterior_integral(prior: ScalePrior, likelihood: ScaleLikelihood, *, nodes: int) -> Integral:
     """Prior times likelihood, integrated over the logarithm of the readout variance."""
-    xp = jnp if prior.traceable else np
+    xp = namespace(prior, likelihood)
     near = _hull(xp.asarray(prior.log_middle, float), likelihood.log_peak)
     return integrate(lambda t: _log_joint(prior, likelihood, t), near, nodes, prior.log_bounds, prior.log_cuts)
 
@@ -176,7 +170,7 @@ def _mode(integral: Integral) -> Any:
     return xp.take_along_axis(integral.points, best[None], axis=0)[0]
 
 
-@_compiled(always=False)
+@_compiled_if_large
 def _log_expected_gaussian(
     prior: ScalePrior,
     likelihood: ScaleLikelihood,
@@ -203,7 +197,7 @@ def _flat_log_joint(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any) -> A
     return _log_joint(prior, likelihood, flat).reshape(t.shape)
 
 
-@_compiled(always=False)
+@_compiled_if_large
 def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any, *, nodes: int) -> tuple[Any, Any]:
     xp = namespace(t)
     lower, upper = prior.log_bounds
@@ -222,7 +216,7 @@ def _log_tails(prior: ScalePrior, likelihood: ScaleLikelihood, t: Any, *, nodes:
     return xp.where(nothing_below, -xp.inf, log_below), xp.where(nothing_above, -xp.inf, log_above)
 
 
-@_compiled(always=False)
+@_compiled_if_large
 def _log_quantile(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, p: Any, *, nodes: int) -> Any:
     xp = namespace(p)
     shape = jnp.broadcast_shapes(p.shape, posterior.log_value.shape)
@@ -239,7 +233,7 @@ def _log_quantile(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Int
     return increasing_root(value_and_slope, first, last, mode)
 
 
-@_compiled(always=False)
+@_compiled_if_large
 def _mean_and_var(
     prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int
 ) -> tuple[Any, Any]:
@@ -260,13 +254,13 @@ def _mean_and_var(
     return xp.exp(log_mean), xp.sum(xp.where(weights > 0, weights * spread, 0.0), axis=0)
 
 
-@_compiled(always=False)
+@_compiled_if_large
 def _refined(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, *, nodes: int) -> tuple[Any, Any]:
     """The points and log terms of the same integral on another number of nodes."""
     return posterior.terms(lambda t: _log_joint(prior, likelihood, t), nodes)
 
 
-@_compiled(always=False)
+@_compiled_if_large
 def _draw_log(prior: ScalePrior, likelihood: ScaleLikelihood, posterior: Integral, uniform: Any, *, nodes: int) -> Any:
     xp = namespace(uniform)
     points, log_terms = _refined(prior, likelihood, posterior, nodes=nodes)

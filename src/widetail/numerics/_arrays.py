@@ -35,7 +35,7 @@ def namespace(*trees: Any) -> Any:
 
 
 def concrete(values: jax.Array) -> Any:
-    """Random numbers as NumPy arrays, so that nothing is compiled to compute with them; traced ones as they are."""
+    """What JAX drew or computed as NumPy arrays, so that nothing is compiled to go on with it; tracers as they are."""
     return values if _is_tracer(values) else np.asarray(values)
 
 
@@ -104,7 +104,7 @@ def compiled_if_large(size: Callable[..., int]) -> Callable[[Fn], Fn]:
         @functools.wraps(fn)
         def call(*args: Any) -> Any:
             is_small = namespace(args) is np and size(*args) < _WORTH_COMPILING
-            return fn(*args) if is_small else jitted(*args)
+            return fn(*args) if is_small else jax.tree.map(concrete, jitted(*args))
 
         return call  # type: ignore[return-value]
 
