@@ -202,8 +202,11 @@ def test_what_is_remembered_can_be_written_and_read():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kept", "allowed"),
-    [("categorical", 1000, 0.1), ("bernoulli", 1000, 0.1), ("poisson", 1000, 0.1), ("student t", 1000, 0.1)]
-    + [("categorical", 300, 0.8), ("bernoulli", 300, 0.1)],
+    [
+        *((name, 1000, 0.1) for name in ("categorical", "bernoulli", "poisson", "student t")),
+        ("categorical", 300, 0.8),
+        ("bernoulli", 300, 0.1),
+    ],
 )
 def test_a_stream_that_is_longer_than_what_is_kept(name, kept, allowed):
     """Rows that were let go when many others had been seen: near where the table ends."""

@@ -49,7 +49,8 @@ def _check_size(kernel: Any, name: str, x: Any) -> None:
     largest = kernel.largest_input(x.dtype)
     if largest == np.inf or is_traced(x):
         return
-    size = max(float(x.max()), -float(x.min()))
+    numbers = np.asarray(x)
+    size = max(float(numbers.max()), -float(numbers.min()))
     if size > largest:
         advice = ", or convert them to float64" if x.dtype == np.float32 else ""
         raise ValueError(
