@@ -1,5 +1,6 @@
 """Tables as they come: the regressor with its defaults against what a data scientist would pick, with its defaults."""
 
+import functools
 import json
 import os
 import tempfile
@@ -21,11 +22,17 @@ from widetail import datasets, metrics
 SPLITS, SPLITS_OF_LARGE = 20, 5
 MANY_ROWS = 5000
 PRICES, TEST_PRICES = 3000, 1000
-# CRPS is twice the mean quantile loss over all levels; here over ten, of which the outermost are the 90 % interval.
-LEVELS = tuple(np.linspace(0.05, 0.95, 10).round(2).tolist())
+# CRPS is twice the mean quantile loss over all levels; here over ten.
+CRPS_LEVELS = tuple(np.linspace(0.05, 0.95, 10).round(2).tolist())
+INTERVALS = {0.5: (0.25, 0.75), 0.9: (0.05, 0.95), 0.95: (0.025, 0.975)}
+LEVELS = (0.025, *CRPS_LEVELS, 0.975)
 OURS = "widetail"
+TABLES = (*datasets.UCI_NAMES, "prices")
 # Every fit is kept as soon as it is done, and a later run goes on from there; delete the file to begin anew.
 KEPT = RESULTS / "tables-fits.jsonl"
+
+
+Known = dict[tuple[str, int, str], dict[str, Any]]
 
 
 class Split(NamedTuple):
@@ -39,35 +46,48 @@ class Split(NamedTuple):
     new_cells: Table | None = None
 
 
+def so_far() -> Iterator[Result]:
+    """A summary of every table of which one split is complete."""
+    known = _known()
+    for name in TABLES:
+        done = [n for n in range(SPLITS) if all((name, n, method) in known for method in (OURS, *METHODS))]
+        if done:
+            yield summary(name, {method: [known[name, n, method] for n in done] for method in (OURS, *METHODS)})
+
+
 @benchmark(
-    "tables", f"CRPS and 90 % coverage of nine tables, {SPLITS} splits of small ones, {SPLITS_OF_LARGE} of large"
+    "tables", f"CRPS and coverage of nine tables, {SPLITS} splits of small ones, {SPLITS_OF_LARGE} of large", so_far
 )
 def run() -> Iterator[Result]:
-    names = (*datasets.UCI_NAMES, "prices")
     known = _known()
+    every = SPLITS // SPLITS_OF_LARGE
     with Worker("tables") as worker:
         for number in range(SPLITS):
-            for name in names:
-                if number >= splits_of(name):
-                    continue
-                missing = [method for method in (OURS, *METHODS) if (name, number, method) not in known]
-                split = split_of(name, number) if missing else None
-                for method in missing:
-                    assert split is not None
-                    found, times = _ours(split) if method == OURS else _peers(worker, method, split)
-                    line = {"table": name, "split": number, "method": method, "rows": len(split.y)}
-                    known[name, number, method] = _keep(line | scores(found, split.y_new) | times)
-    for name in names:
-        yield summary(
-            name, {m: [known[name, number, m] for number in range(splits_of(name))] for m in (OURS, *METHODS)}
-        )
+            for name in TABLES:
+                if not _is_large(name):
+                    _fit_missing(name, number, worker, known)
+            if number % every == every - 1:  # in between, so that a run that is stopped has some of each
+                for name in TABLES:
+                    if _is_large(name):
+                        _fit_missing(name, number // every, worker, known)
+    yield from so_far()
 
 
-def splits_of(name: str) -> int:
-    """How many splits of a table are run."""
-    if name == "prices":
-        return SPLITS_OF_LARGE
-    return SPLITS if len(datasets.load_regression(name).split(0).y_train) < MANY_ROWS else SPLITS_OF_LARGE
+def _fit_missing(name: str, number: int, worker: Worker, known: Known) -> None:
+    """Every method on one split, but for those that are known."""
+    missing = [method for method in (OURS, *METHODS) if (name, number, method) not in known]
+    split = split_of(name, number) if missing else None
+    for method in missing:
+        assert split is not None
+        fit = _ours if method == OURS else functools.partial(_peers, worker, method)
+        found, measured = fit(split)
+        line = {"table": name, "split": number, "method": method, "rows": len(split.y)}
+        known[name, number, method] = _keep(line | scores(found, split.y_new) | measured)
+
+
+@functools.cache
+def _is_large(name: str) -> bool:
+    return name == "prices" or len(datasets.load_regression(name).split(0).y_train) >= MANY_ROWS
 
 
 def split_of(name: str, number: int) -> Split:
@@ -82,10 +102,11 @@ def split_of(name: str, number: int) -> Split:
 
 
 def scores(quantiles: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """CRPS by the quantile losses, and the share of rows between the outermost levels."""
-    inside = (quantiles[:, 0] <= y) & (y <= quantiles[:, -1])
-    crps = metrics.crps_from_quantiles(quantiles.T, np.array(LEVELS), y)
-    return {"crps": crps, "coverage": float(np.mean(inside))}
+    """CRPS by the quantile losses, and the share of rows in every interval."""
+    at = dict(zip(LEVELS, quantiles.T, strict=True))
+    crps = metrics.crps_from_quantiles(np.stack([at[p] for p in CRPS_LEVELS]), np.array(CRPS_LEVELS), y)
+    inside = {share: np.mean((at[low] <= y) & (y <= at[high])) for share, (low, high) in INTERVALS.items()}
+    return {"crps": crps} | {f"in {share:.0%}": float(found) for share, found in inside.items()}
 
 
 def summary(name: str, fits: dict[str, list[dict[str, Any]]]) -> Result:
@@ -93,8 +114,8 @@ def summary(name: str, fits: dict[str, list[dict[str, Any]]]) -> Result:
     crps = {method: np.array([fit["crps"] for fit in lines]) for method, lines in fits.items()}
     best = min((method for method in crps if method != OURS), key=lambda method: np.mean(crps[method]))
     worse = crps[OURS] - crps[best]
-    error = np.std(worse, ddof=1) / np.sqrt(len(worse))
-    coverage = float(np.mean([fit["coverage"] for fit in fits[OURS]]))
+    error = np.std(worse, ddof=1) / np.sqrt(len(worse)) if len(worse) > 1 else np.nan
+    coverage = float(np.mean([fit["in 90%"] for fit in fits[OURS]]))
     return {
         "case": f"{name}, {fits[OURS][0]['rows']} rows, {len(worse)} splits",
         **{method: float(np.mean(values)) for method, values in crps.items()},
@@ -107,7 +128,7 @@ def summary(name: str, fits: dict[str, list[dict[str, Any]]]) -> Result:
 
 
 def _range(fits: dict[str, list[dict[str, Any]]]) -> tuple[float, float]:
-    shares = [np.mean([fit["coverage"] for fit in lines]) for method, lines in fits.items() if method != OURS]
+    shares = [np.mean([fit["in 90%"] for fit in lines]) for method, lines in fits.items() if method != OURS]
     return min(shares), max(shares)
 
 
@@ -121,19 +142,20 @@ def _ours(split: Split) -> tuple[np.ndarray, dict[str, float]]:
     wall, processor = time.perf_counter(), time.process_time()
     dist = wt.ScaleMixtureRegressor().fit(x, split.y).predict_dist(x_new)
     found = np.stack([np.asarray(dist.quantile(level)) for level in LEVELS], axis=1)
-    return found, {"seconds": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    times = {"seconds": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    return found, times | {"log_score": float(np.mean(np.asarray(dist.log_prob(split.y_new))))}
 
 
 def _peers(worker: Worker, method: str, split: Split) -> tuple[np.ndarray, dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
-        paths = {key: str(Path(folder) / f"{key}.npy") for key in ("x", "y", "x_new", "path")}
-        for key in ("x", "y", "x_new"):
+        paths = {key: str(Path(folder) / f"{key}.npy") for key in ("x", "y", "x_new", "y_new", "path")}
+        for key in ("x", "y", "x_new", "y_new"):
             np.save(paths[key], getattr(split, key))
-        times = worker.ask("quantiles", method=method, levels=list(LEVELS), **paths)
-        return np.load(paths["path"]), times
+        measured = worker.ask("quantiles", method=method, levels=list(LEVELS), **paths)
+        return np.load(paths["path"]), measured
 
 
-def _known() -> dict[tuple[str, int, str], dict[str, Any]]:
+def _known() -> Known:
     lines = KEPT.read_text().splitlines() if KEPT.exists() else []
     return {(line["table"], line["split"], line["method"]): line for line in map(json.loads, lines)}
 

@@ -1,7 +1,6 @@
 """What a data scientist would pick for a table of numbers, with its defaults: quantiles of new rows."""
 
 import time
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ def boosting(x, y, x_new, levels):
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     models = [HistGradientBoostingRegressor(loss="quantile", quantile=level).fit(x, y) for level in levels]
-    return np.stack([model.predict(x_new) for model in models], axis=1)
+    return np.stack([model.predict(x_new) for model in models], axis=1), None
 
 
 def ngboost(x, y, x_new, levels):
@@ -23,7 +22,7 @@ def ngboost(x, y, x_new, levels):
 
     x, x_new = imputed(x, x_new)
     found = NGBRegressor(verbose=False, random_state=0).fit(x, y).pred_dist(x_new)
-    return np.stack([found.ppf(level) for level in levels], axis=1)
+    return np.stack([found.ppf(level) for level in levels], axis=1), found.logpdf
 
 
 def catboost(x, y, x_new, levels):
@@ -31,14 +30,14 @@ def catboost(x, y, x_new, levels):
 
     loss = "MultiQuantile:alpha=" + ",".join(f"{level:.3f}" for level in levels)
     model = CatBoostRegressor(loss_function=loss, verbose=False, random_seed=0, allow_writing_files=False)
-    return model.fit(x, y).predict(x_new)
+    return model.fit(x, y).predict(x_new), None
 
 
 def forest(x, y, x_new, levels):
     from quantile_forest import RandomForestQuantileRegressor
 
     x, x_new = imputed(x, x_new)
-    return RandomForestQuantileRegressor(random_state=0).fit(x, y).predict(x_new, quantiles=list(levels))
+    return RandomForestQuantileRegressor(random_state=0).fit(x, y).predict(x_new, quantiles=list(levels)), None
 
 
 def gaussian_process(x, y, x_new, levels):
@@ -53,7 +52,7 @@ def gaussian_process(x, y, x_new, levels):
     kernel = ConstantKernel() * RBF(np.ones(x.shape[1])) + WhiteKernel()
     model = make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True, random_state=0))
     mean, std = model.fit(x[rows], y[rows]).predict(x_new, return_std=True)
-    return mean[:, None] + std[:, None] * norm.ppf(levels)
+    return mean[:, None] + std[:, None] * norm.ppf(levels), norm(mean, std).logpdf
 
 
 def imputed(x, x_new):
@@ -72,14 +71,16 @@ METHODS = {
 }
 
 
-def quantiles(method: str, x: str, y: str, x_new: str, levels: list[float], path: str) -> dict[str, Any]:
-    """Fit, predict, save the quantiles (m, levels); wall and processor seconds."""
+def quantiles(
+    method: str, x: str, y: str, x_new: str, y_new: str, levels: list[float], path: str
+) -> dict[str, float | None]:
+    """Fit, predict, save the quantiles (m, levels); its seconds, and the mean log density where there is one."""
     arrays = [np.load(name) for name in (x, y, x_new)]
     wall, processor = time.perf_counter(), time.process_time()
-    found = METHODS[method](*arrays, np.array(levels))
+    found, log_density = METHODS[method](*arrays, np.array(levels))
     times = {"seconds": time.perf_counter() - wall, "processor": time.process_time() - processor}
     np.save(path, np.sort(found, axis=1))  # levels fitted one by one may cross
-    return times
+    return times | {"log_score": None if log_density is None else float(np.mean(log_density(np.load(y_new))))}
 
 
 if __name__ == "__main__":
