@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from widetail import nn
-from widetail.kernels import Anova, KernelValues
+from widetail.kernels import Anova, KernelValues, Linear
 from widetail.kernels._by_hand import evaluate_by_hand, pull_back_by_hand
 from widetail.kernels._engine import evaluate, evaluate_diagonal
 from widetail.kernels._pullback import pull_back
@@ -26,6 +26,9 @@ KERNELS = {
     "any features": Anova(FEATURES, FEATURES / 3),
     "pairs": Anova(FEATURES, 0.3, order=2, interaction_var=0.4),
     "single features": Anova(2.0, FEATURES, order=1),
+    "linear": Linear(FEATURES, 0.3),
+    "linear, one variance": Linear(0.4),
+    "linear and relu": Linear(FEATURES, 0.3) + nn.mlp(1, "relu", weight_var=FEATURES),
 }
 
 
@@ -64,6 +67,7 @@ def test_what_is_not_written_down_is_left_to_the_engine():
     assert nn.Sequential(nn.Dense()).by_hand() is None
     assert nn.Sequential(nn.Dense(), nn.Rbf(), nn.Dense(), nn.Erf()).by_hand() is None
     assert Anova(order=3).by_hand() is None
+    assert (Linear() + Anova(order=3)).by_hand() is None
 
 
 def test_progress_of_tiles(monkeypatch):

@@ -1,5 +1,6 @@
 """Kernels of encoded rows against the same kernels of coordinates that are written out by hand."""
 
+import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -44,6 +45,20 @@ def test_gaps_are_coordinates_that_no_other_row_shares(name):
     assert_allclose(kernel.kernel(ROWS[:4], ROWS[4:], get="nngp").nngp, expected[:4, 4:], rtol=1e-10)
     assert_allclose(kernel.diagonal(ROWS, get="nngp").nngp, np.diag(expected), rtol=1e-10)
     assert np.linalg.eigvalsh(found).min() > -1e-9
+
+
+@pytest.mark.parametrize("gaps", [GAPS, 0 * GAPS], ids=["gaps", "no gaps"])
+@pytest.mark.parametrize("name", ["linear", "relu", "erf"])
+def test_numpy_is_what_the_engine_computes(name, gaps, monkeypatch):
+    monkeypatch.setattr("widetail.kernels._by_hand.TILE_NUMBERS", 8 * 8**2)  # two tiles
+    kernel, rows = tables.for_table(NETS[name](RELEVANCES), PLACES), np.concatenate([FEATURES, gaps], axis=1)
+    assert kernel.by_hand() is not None
+    weights = np.random.default_rng(1).normal(size=(9, 9))
+    found = kernel.kernel(rows, get="nngp").nngp, *jax.tree.leaves(kernel.pull_back(KernelValues(nngp=weights), rows))
+    monkeypatch.setattr(tables.Grouped, "by_hand", lambda kernel: None)
+    other = kernel.kernel(rows, get="nngp").nngp, *jax.tree.leaves(kernel.pull_back(KernelValues(nngp=weights), rows))
+    for a, b in zip(found, other, strict=True):
+        assert_allclose(a, b, rtol=1e-9, atol=1e-10 * np.max(np.abs(b)))
 
 
 @pytest.mark.parametrize("order", [None, 1, 2])

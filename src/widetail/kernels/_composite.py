@@ -6,10 +6,12 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
 from widetail.kernels._base import Kernel
+from widetail.kernels._by_hand import ByHand
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
 
 
@@ -93,6 +95,43 @@ class Sum(Composite):
 
     def combine(self, first: Any, second: Any) -> Any:
         return first + second
+
+    def by_hand(self) -> ByHand | None:
+        """In NumPy, where both are."""
+        first, second = self.first.by_hand(), self.second.by_hand()
+        return None if first is None or second is None else SumByHand(first, second)
+
+
+class SumByHand(ByHand):
+    """`Sum` in NumPy.
+
+    Args:
+        first, second: what is added.
+    """
+
+    def __init__(self, first: ByHand, second: ByHand):
+        self.parts = first, second
+        self.most_pairs = min(first.most_pairs, second.most_pairs)
+
+    def side(self, x: np.ndarray) -> tuple[Any, Any]:
+        """Those of both."""
+        first, second = self.parts
+        return first.side(x), second.side(x)
+
+    def diagonal(self, side: tuple[Any, Any]) -> np.ndarray:
+        """Those of both, added."""
+        return sum(part.diagonal(own) for part, own in zip(self.parts, side, strict=True))  # type: ignore[return-value]
+
+    def values(self, side1: tuple[Any, Any], side2: tuple[Any, Any]) -> np.ndarray:
+        """Those of both, added."""
+        total = self.parts[0].values(side1[0], side2[0])
+        total += self.parts[1].values(side1[1], side2[1])
+        return total
+
+    def gradient(self, side1: tuple[Any, Any], side2: tuple[Any, Any], weights: np.ndarray) -> list[Any]:
+        """Those of the first, then those of the second."""
+        both = zip(self.parts, side1, side2, strict=True)
+        return [one for part, own1, own2 in both for one in part.gradient(own1, own2, weights)]
 
 
 @savable("kernels.Product")

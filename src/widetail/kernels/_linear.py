@@ -6,11 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
 from widetail.kernels._base import Kernel
+from widetail.kernels._by_hand import ByHand
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
 from widetail.kernels._vectors import check_vectors
 
@@ -56,6 +58,39 @@ class Linear(Kernel):
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """One number."""
         return 1
+
+    def by_hand(self) -> ByHand | None:
+        """In NumPy."""
+        return LinearByHand(self.weight_var, self.bias_var)
+
+
+class LinearByHand(ByHand):
+    """`Linear` in NumPy.
+
+    Args:
+        weight_var, bias_var: of the kernel.
+    """
+
+    def __init__(self, weight_var: Any, bias_var: Any):
+        self.weight_var = np.asarray(weight_var, np.float64)
+        self.bias_var = float(bias_var)
+
+    def side(self, x: np.ndarray) -> np.ndarray:
+        """The inputs as they are."""
+        return x
+
+    def diagonal(self, side: np.ndarray) -> np.ndarray:
+        """Squared lengths."""
+        return np.sum(self.weight_var * side**2, axis=1) + self.bias_var
+
+    def values(self, side1: np.ndarray, side2: np.ndarray) -> np.ndarray:
+        """Inner products."""
+        return (side1 * self.weight_var) @ side2.T + self.bias_var
+
+    def gradient(self, side1: np.ndarray, side2: np.ndarray, weights: np.ndarray) -> list[Any]:
+        """Derivatives in the variances of the coefficients and of the offset."""
+        by_feature = np.sum(side1 * (weights @ side2), axis=0)
+        return [by_feature if self.weight_var.ndim else float(np.sum(by_feature)), float(np.sum(weights))]
 
 
 @jax.jit

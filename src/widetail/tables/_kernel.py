@@ -1,7 +1,7 @@
 """Kernels of encoded tables: a relevance for every group of features, and gaps that no other row shares."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.files import savable
-from widetail.kernels import Anova, CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
+from widetail.kernels import Anova, ByHand, CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn import Layer
 
 
@@ -59,9 +59,14 @@ class Grouped(Kernel):
         """How many there are."""
         return max(self.places) + 1
 
+    @property
+    def _everywhere(self) -> np.ndarray:
+        """The group of every coordinate of a pair: features, gaps of the first row, gaps of the second."""
+        return np.array([*self.places, *range(self.groups), *range(self.groups)])
+
     def _inner(self) -> tuple[Kernel, float]:
         """The network of all coordinates of a pair, and what they are multiplied by."""
-        everywhere = np.array([*self.places, *range(self.groups), *range(self.groups)])
+        everywhere = self._everywhere
 
         def spread(leaf: Any) -> Any:
             return leaf[everywhere] if jnp.ndim(leaf) == 1 else leaf
@@ -110,9 +115,64 @@ class Grouped(Kernel):
         """As the network."""
         return self.net.numbers_per_pair((len(self.places) + 2 * self.groups,))
 
+    def by_hand(self) -> ByHand | None:
+        """In NumPy, where the network is."""
+        net, factor = self._inner()
+        inner = net.by_hand()
+        return None if inner is None else GroupedByHand(inner, factor, len(self.places), self._everywhere)
 
-def _both(x: Any, known: int) -> tuple[Any, Any]:
+
+class _Side(NamedTuple):
+    """Rows as the first of a pair and as the second, for the network; one and the same where nothing is missing."""
+
+    first: Any
+    second: Any
+
+
+class GroupedByHand(ByHand):
+    """`Grouped` in NumPy.
+
+    Args:
+        net: the network of all coordinates of a pair.
+        factor: what rows are multiplied by.
+        known: how many features there are, which gaps come after.
+        everywhere: the group of every coordinate.
+    """
+
+    def __init__(self, net: ByHand, factor: float, known: int, everywhere: np.ndarray):
+        self.net, self.factor, self.known, self.everywhere = net, factor, known, everywhere
+        self.most_pairs = net.most_pairs
+
+    def side(self, x: np.ndarray) -> _Side:
+        """Those of the network."""
+        first, second = _both(self.factor * x, self.known, np)
+        side = self.net.side(first)
+        return _Side(side, self.net.side(second) if np.any(x[:, self.known :]) else side)
+
+    def diagonal(self, side: _Side) -> np.ndarray:
+        """Of a row with itself, whose gaps are the same."""
+        return self.net.diagonal(side.first)
+
+    def values(self, side1: _Side, side2: _Side) -> np.ndarray:
+        """The network on pairs."""
+        return self.net.values(side1.first, side2.second)
+
+    def gradient(self, side1: _Side, side2: _Side, weights: np.ndarray) -> list[Any]:
+        """Derivatives in the parameters of the groups."""
+        if side1 is side2 and side1.first is not side1.second:
+            own = np.diag(np.diagonal(weights))  # of a row with itself
+            parts = [(side1.second, weights - own), (side1.first, own)]
+        else:
+            parts = [(side2.second, weights)]
+        found = [self.net.gradient(side1.first, second, part) for second, part in parts]
+        return [self._by_group(sum(leaves)) for leaves in zip(*found, strict=True)]
+
+    def _by_group(self, leaf: Any) -> Any:
+        return np.bincount(self.everywhere, weights=leaf) if np.ndim(leaf) else leaf
+
+
+def _both(x: Any, known: int, arrays: Any = jnp) -> tuple[Any, Any]:
     """Rows as the first of a pair and as the second: their gaps are in coordinates of their own."""
     features, gaps = x[:, :known], x[:, known:]
-    none = jnp.zeros_like(gaps)
-    return jnp.concatenate([features, gaps, none], axis=1), jnp.concatenate([features, none, gaps], axis=1)
+    none = arrays.zeros_like(gaps)
+    return arrays.concatenate([features, gaps, none], axis=1), arrays.concatenate([features, none, gaps], axis=1)
