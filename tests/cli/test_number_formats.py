@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.cli.conftest import NET
+from tests.cli.conftest import NET, write_csv
 
 
 def with_commas(text):
@@ -37,3 +37,13 @@ def test_a_target_with_units_is_not_classified_unasked(run, tmp_path, unit):
     outcome = run("fit", path, "--target", "y", "--out", tmp_path / "m")
     assert outcome.code == 1
     assert "Try --task classification." in outcome.err
+
+
+def test_a_cell_of_the_target_that_is_no_number(run, tmp_path):
+    """Nobody wants prices as names because one of them is missing."""
+    write_csv(tmp_path / "t.csv", {"a": range(12), "price": [*range(10, 20), "sold; ask", 30]})
+    outcome = run("fit", tmp_path / "t.csv", "--target", "price", "--out", tmp_path / "m")
+    assert outcome.code == 1
+    assert "'sold; ask' in row 11, where most cells are numbers; correct it, or leave the row out" in outcome.err
+    assert "categorical" not in outcome.err
+    assert not (tmp_path / "m").exists()

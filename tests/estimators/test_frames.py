@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import widetail as wt
@@ -148,3 +149,18 @@ def test_the_other_estimators(other, data, tmp_path):
         assert other.partial_fit(frame, y if is_regressor else np.where(y > 1, "much", "little")).predict(
             new
         ).shape == (6,)
+
+
+def test_targets_of_texts_are_numbers_or_a_message_with_the_row():
+    x = np.linspace(0.0, 1.0, 12)[:, None]
+    texts = pd.Series([f"{1000 + 100 * i:,}.50" for i in range(12)], name="price")
+    model = wt.ScaleMixtureRegressor(net=wt.nn.mlp(1, "erf"), learn=False)
+    numbers = 1000.5 + 100 * np.arange(12)
+    assert np.array_equal(model.fit(x, texts).predict(x), clone(model).fit(x, numbers).predict(x))
+    texts[4] = "on request"
+    with pytest.raises(ValueError, match="column 'price' must hold numbers; row 5 is 'on request'"):
+        model.fit(x, texts)
+    with pytest.raises(ValueError, match=r"'1,000', which may be 1000 or 1; .* Pass numbers"):
+        model.fit(x, [f"{1000 + i:,}" for i in range(12)])
+    with pytest.raises(ValueError, match="the target 'y' is missing in row 3"):
+        model.fit(x, [1.0, 2.0, None, *range(9)])

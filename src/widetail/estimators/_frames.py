@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from widetail.kernels import Kernel
-from widetail.tables import Encoded, TableEncoder, for_table, is_frame
+from widetail.tables import Encoded, TableEncoder, as_numbers, for_table, is_frame
 
 
 class TableInputs:
@@ -31,6 +31,7 @@ class TableInputs:
 
     def _checked(self, x: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Training rows as numbers: those of a frame encoded, an array as it is; more of them unless `reset`."""
+        y = as_numbers(y) if options.get("y_numeric") else y
         if not reset:
             if self.table_ is None:
                 x, y = validate_data(self, x, y, dtype=np.float64, reset=False, **options)

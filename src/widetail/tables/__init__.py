@@ -20,6 +20,7 @@ from widetail.tables._kernel import Grouped as Grouped
 from widetail.tables._kernel import for_table as for_table
 from widetail.tables._numbers import NumberFormat as NumberFormat
 from widetail.tables._targets import Task as Task
+from widetail.tables._targets import as_numbers as as_numbers
 from widetail.tables._targets import detect_goal as detect_goal
 from widetail.tables._targets import read_labels as read_labels
 from widetail.tables._targets import read_numbers as read_numbers

@@ -76,7 +76,10 @@ def detect_goal(
         found = detect_columns(
             columns, categorical=categorical, numeric=[target] if task == "regression" else [], **options
         )
-    except TableError as error:  # a target cannot be left out
+    except TableError as error:
+        if ("categorical", target) in error.remedies:  # a target of numbers, and one cell that is none
+            what = error.problem.rsplit("; ", 1)[0]
+            raise TableError(f"{what}; correct it, or leave the row out.") from None
         raise TableError(error.problem, *(one for one in error.remedies if one != ("drop", target))) from None
     goal = next((column for column in found.columns if column.name == target), None)
     left_out = {name: reason for name, reason in found.left_out.items() if name != target}
@@ -119,6 +122,33 @@ def read_numbers(target: Column, column: Any, first_row: int = 1) -> np.ndarray:
             f"the target {target.name!r} is missing in {rows_text(missing + first_row)}; leave such rows out."
         )
     return y
+
+
+def as_numbers(y: Any) -> Any:
+    """Targets as they come: texts that are numbers as numbers, others as they are.
+
+    Args:
+        y: a column, shape (n,); anything without a text or a missing cell is returned unchanged.
+
+    Example:
+        >>> from widetail import tables
+        >>> tables.as_numbers(["88,700", "91,250.5"]).tolist()
+        [88700.0, 91250.5]
+    """
+    array = np.asarray(y)
+    if array.ndim != 1 or array.dtype.kind not in "OUT":
+        return y
+    cells = array.tolist()
+    if not any(isinstance(cell, str) or cell is None for cell in cells):
+        return y
+    name = str(getattr(y, "name", None) or "y")
+    try:
+        column = detect_columns({name: cells}, numeric=[name]).columns
+    except TableError as error:  # what would help there are options of the command line
+        raise TableError(f"{error.problem} Pass numbers instead of texts.") from None
+    if not column:
+        raise TableError(f"the target {name!r} is missing in all rows.")
+    return read_numbers(column[0], cells)
 
 
 def read_labels(target: Column, column: Any, first_row: int = 1) -> np.ndarray:
