@@ -47,3 +47,49 @@ def test_a_row_that_was_moved_is_unusual():
     found = wt.ScaleMixtureRegressor(**FIXED).fit(X, y).unusual_rows(0.05)
     assert found[0] == 7
     assert len(found) < 6
+
+
+def test_partial_dependence_is_the_average_over_rows_with_its_covariance(model):
+    """Against predictions row by row, and the joint covariance of the function at all rows."""
+    name, values, average = model.partial_dependence(0, points=5, rows=40)
+    assert name == "x0"
+    assert_allclose(values, np.sort(X[:, 0])[[0, 10, 20, 29, 39]])  # even steps, rounded
+    for place, value in enumerate(values):
+        rows = X.copy()
+        rows[:, 0] = value
+        assert_allclose(average.median[place], model.predict(rows).mean(), rtol=1e-9)
+        dist = model.posterior.f(rows)
+        assert_allclose(average.var[place], np.asarray(dist.cov).mean(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_partial_dependence_of_a_table(gaps):
+    levels = np.where(X[:, 1] > 0.3, "up", np.where(X[:, 1] < -0.3, "down", "level"))
+    frame = pd.DataFrame({"a": X[:, 0], "q": levels, "day": pd.date_range("2020-01-01", periods=40)})
+    if gaps:
+        frame.loc[::9, "a"] = np.nan
+        frame.loc[1, "q"] = None
+    y = np.exp(X[:, 0] + (levels == "up"))
+    learned = wt.ScaleMixtureRegressor(net=wt.kernels.Anova(2.0, 0.3), max_iterations=8, target="positive").fit(
+        frame, y
+    )
+    found = learned.partial_dependence("q")
+    assert found.values.tolist() == ["down", "level", "up"]
+    low, high = found.average.interval(0.9)
+    assert np.all((low > 0) & (low < found.average.median) & (found.average.median < high))
+    assert np.argmax(found.average.median) == 2
+    numbers = learned.partial_dependence("a", points=6)
+    assert np.all(np.diff(numbers.values) > 0)
+    assert np.all(np.diff(numbers.average.median) > 0)
+    assert learned.partial_dependence("day", points=3).values.astype(str).tolist()[0] == "2020-01-01"
+    with pytest.raises(ValueError, match="feature must be a name"):
+        learned.partial_dependence("b")
+    pytest.importorskip("matplotlib").use("agg")
+    figure = wt.plots.dependences([found, numbers])
+    assert [axes.get_xlabel() for axes in figure.axes] in (["a", "q"], ["q", "a"])
+
+
+def test_partial_dependence_of_integrated_hyperparameters():
+    found = wt.ScaleMixtureRegressor(max_iterations=3).fit(X, Y).partial_dependence("x0", points=3)
+    assert np.all(np.isfinite(found.average.interval(0.9)))
+    assert found.average.median[2] > found.average.median[0]

@@ -26,6 +26,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BARS = " ▁▂▃▄▅▆▇█"
 BINS = 48
 MOST_OUTLIERS = 10  # on the terminal; --json has all
+MOST_DRAWN = 6  # columns whose partial dependence is drawn
 
 
 def inspect(
@@ -35,6 +36,14 @@ def inspect(
         Path | None,
         typer.Option(
             "--plot-outliers", metavar="FILE", help="Draw targets against their predictions from the other rows."
+        ),
+    ] = None,
+    plot_dependence: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot-dependence",
+            metavar="FILE",
+            help="Draw average predictions along the columns that matter most, with bands.",
         ),
     ] = None,
     as_json: options.Json = False,
@@ -53,6 +62,7 @@ def inspect(
     output = Output(as_json=as_json, quiet=quiet)
     check_output("--plot", plot, PICTURES)
     check_output("--plot-outliers", plot_outliers, PICTURES)
+    check_output("--plot-dependence", plot_dependence, PICTURES)
     fitted = load_model(model)
     parts = _parts(fitted.estimator)
     facts = _facts(fitted, parts)
@@ -74,7 +84,23 @@ def inspect(
         axes = plots.left_out(left_out.target, left_out.predicted, outliers=outliers, name=facts["target"])
         save_figure(axes.figure, plot_outliers)
         facts["plot_outliers"] = str(plot_outliers)
+    if plot_dependence is not None:
+        if not hasattr(fitted.estimator, "partial_dependence"):
+            raise UsageError("--plot-dependence is for exact models of regression.")
+        use_no_display()
+        along = [fitted.estimator.partial_dependence(name) for name in list(facts["relevances"])[:MOST_DRAWN]]
+        save_figure(plots.dependences(along, ylabel=f"average {facts['target']}"), plot_dependence)
+        facts |= {"plot_dependence": str(plot_dependence), "dependence": {one.name: _points(one) for one in along}}
     output.result(facts, lambda console: _draw(console, facts, drawn))
+
+
+def _points(found: Any) -> list[dict[str, Any]]:
+    """Average predictions along a column, as JSON types."""
+    low, high = found.average.interval(0.9)
+    numbers = (np.asarray(part, float).tolist() for part in (found.average.quantile(0.5), low, high))
+    values = found.values.tolist() if found.values.dtype.kind == "f" else found.values.astype(str).tolist()
+    names = ("value", "median", "lower", "upper")
+    return [dict(zip(names, one, strict=True)) for one in zip(values, *numbers, strict=True)]
 
 
 class _LeftOut(NamedTuple):

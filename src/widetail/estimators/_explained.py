@@ -29,7 +29,7 @@ def relevances_of(model: Any) -> dict[str, float]:
         raise ValueError("relevances are of tables; this model was fitted to sequences or images.")
     rows = x[np.sort(np.random.default_rng(0).permutation(len(x))[:MOST_ROWS])]
     before, found = model._mixture.location(rows), {}
-    for name, places in _places(model, x.shape[1]).items():
+    for name, places in places_of(model, x.shape[1]).items():
         without = rows.copy()
         without[:, places] = x[:, places].mean(axis=0)
         change = (before - model._mixture.location(without)).reshape(len(rows), -1) * model.y_scaling_.factor
@@ -37,7 +37,7 @@ def relevances_of(model: Any) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _places(model: Any, features: int) -> dict[str, list[int]]:
+def places_of(model: Any, features: int) -> dict[str, list[int]]:
     """The columns of the matrix of inputs that belong to every column of the table."""
     if model.table_ is None:
         names = [str(name) for name in getattr(model, "feature_names_in_", [f"x{i}" for i in range(features)])]

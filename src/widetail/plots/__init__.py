@@ -9,6 +9,7 @@ from widetail.plots._calibration import reliability_curve as reliability_curve
 from widetail.plots._calibration import reliability_diagram as reliability_diagram
 from widetail.plots._comparison import cdf_differences as cdf_differences
 from widetail.plots._comparison import comparison as comparison
+from widetail.plots._effects import dependences as dependences
 from widetail.plots._effects import effects as effects
 from widetail.plots._functions import density_tails as density_tails
 from widetail.plots._functions import predictive_band as predictive_band

@@ -9,6 +9,7 @@ from widetail.process._base import as_double as as_double
 from widetail.process._base import check_new as check_new
 from widetail.process._cluster import register_cluster as register_cluster
 from widetail.process._draw import FunctionDraw as FunctionDraw
+from widetail.process._effect import average as average
 from widetail.process._effect import effect as effect
 from widetail.process._independent import IndependentPosterior as IndependentPosterior
 from widetail.process._inferred import InferredNoisePosterior as InferredNoisePosterior

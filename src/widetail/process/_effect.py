@@ -1,4 +1,4 @@
-"""One summand of a sum of independent functions, given the targets of the whole."""
+"""Parts and averages of the function: one summand given the targets of the whole, means over sets of rows."""
 
 from collections.abc import Callable
 
@@ -34,9 +34,7 @@ def effect(posterior: Posterior, part: Callable[[np.ndarray, np.ndarray], np.nda
         >>> dist.median.round(0).tolist()
         [-2.0, 2.0]
     """
-    posterior = posterior.given if isinstance(posterior, InferredNoisePosterior) else posterior
-    if not isinstance(posterior, ScaledPosterior):
-        raise ValueError(f"effects need noise inside of the scale (wt.ScaledNoise); got a {type(posterior).__name__}.")
+    posterior = _with_noise_inside(posterior, "effects")
     x = np.asarray(posterior.x)
     shares = posterior.rows.counts / np.sum(posterior.rows.counts)
     cross, inner = np.asarray(part(x_new, x), np.float64), np.asarray(part(x, x), np.float64)
@@ -47,3 +45,37 @@ def effect(posterior: Posterior, part: Callable[[np.ndarray, np.ndarray], np.nda
     solved = posterior.factor.solve_lower(both.T.copy())
     variance = np.maximum(own - np.einsum("nm,nm->m", solved, solved), 0.0)
     return from_scale(posterior.scale, like_targets(both @ posterior.weights, posterior.y), variance)
+
+
+def average(posterior: Posterior, sets: np.ndarray) -> Predictive:
+    """The laws of the means of the noise-free function over sets of rows.
+
+    Args:
+        posterior: with noise inside of the scale; where that of the rows is inferred, given what was.
+        sets: inputs, shape (m, rows, ...).
+
+    Returns:
+        A predictive of m values: what is not known of the function is in it, errors of single rows cancel.
+
+    Example:
+        >>> import numpy as np, widetail as wt
+        >>> from widetail.process import average
+        >>> x = np.linspace(-1.0, 1.0, 30)[:, None]
+        >>> posterior = wt.ScaleMixture(wt.kernels.RBF(), noise=wt.ScaledNoise(0.01)).posterior(x, 3.0 + x[:, 0])
+        >>> average(posterior, np.array([[[-0.9], [0.9]]])).median.round(1).tolist()
+        [3.0]
+    """
+    posterior = _with_noise_inside(posterior, "averages")
+    kernel, x = posterior.kernel, posterior.x
+    cross = np.stack([np.asarray(kernel.kernel(rows, x, get="nngp").nngp, np.float64).mean(axis=0) for rows in sets])
+    own = np.array([np.mean(np.asarray(kernel.kernel(rows, get="nngp").nngp, np.float64)) for rows in sets])
+    solved = posterior.factor.solve_lower(cross.T.copy())
+    variance = np.maximum(own - np.einsum("nm,nm->m", solved, solved), 0.0)
+    return from_scale(posterior.scale, like_targets(cross @ posterior.weights, posterior.y), variance)
+
+
+def _with_noise_inside(posterior: Posterior, what: str) -> ScaledPosterior:
+    posterior = posterior.given if isinstance(posterior, InferredNoisePosterior) else posterior
+    if not isinstance(posterior, ScaledPosterior):
+        raise ValueError(f"{what} need noise inside of the scale (wt.ScaledNoise); got a {type(posterior).__name__}.")
+    return posterior
