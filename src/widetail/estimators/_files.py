@@ -24,7 +24,7 @@ from widetail.files import (
 VERSION = 2
 MODEL = "widetail_model"  # the note that holds the model, from version 2 on
 MODEL_1 = "widetail"  # the same in version 1, whose files have no checksum
-OPTIONAL = ("feature_names_in_", "table_", "target_", "first_rows_")  # many files lack them
+OPTIONAL = ("feature_names_in_", "table_", "target_", "first_rows_", "tails_")  # many files lack them
 PATHS = ("cache", "checkpoint")  # parameters that are paths of the machine that fitted
 
 

@@ -10,12 +10,16 @@ from widetail.estimators._inputs import with_weights
 from widetail.estimators._predicting import PredictiveRegressor
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._sparse import SparseEstimator
+from widetail.estimators._sparse_tails import left_out
+from widetail.estimators._tails import Tails
+from widetail.estimators._targets import TARGETS, Target, recognise
 from widetail.files import savable
 from widetail.predictive import Predictive
 from widetail.priors import PointMass
 from widetail.sparse import TrainingOptions
 from widetail.sparse.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 
+ROWS_FOR_TAILS = 2000
 LIKELIHOODS = {"gaussian": Gaussian, "student_t": StudentT, "poisson": Poisson}
 
 
@@ -30,9 +34,14 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
             hardly move it), "poisson" (counts with mean exp(f), or softplus(f) unless the prior is a `PointMass`), or
             a likelihood of `widetail.sparse` or of your own.
         standardise: whether to standardise inputs, and targets unless they are counts.
+        calibrate: whether to measure width and tails of Gaussian noise on left-out rows (up to 2,000), as
+            `ScaleMixtureRegressor` does; in a stream, of the rows that everything was learned from.
+        target: what y can be, as in `ScaleMixtureRegressor`; other likelihoods than the Gaussian take y as it is.
 
     Attributes:
         kernel_, model_, fit_, choice_: as in `SparseMixtureClassifier`.
+        tails_: what was measured; else None.
+        target_: what y was taken for, and the map; `target_.describe()` says it in words.
 
     Example:
         >>> import numpy as np
@@ -46,6 +55,8 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
 
     y_scaling_: Scaling
     is_vector_: bool
+    tails_: Tails | None = None  # files of earlier versions have none, nor a target
+    target_: Target = Target()
     _kept = ("y_scaling_", "is_vector_")
 
     def __init__(
@@ -63,12 +74,23 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         checkpoint: str | None = None,
         verbose: bool = False,
         table: Any = None,
+        calibrate: bool = True,
+        target: Any = "auto",
     ):
         super().__init__(
             net, prior, inducing, random_state, learn, learn_rows, standardise, options, cache, checkpoint, verbose
         )
         self.likelihood = likelihood
         self.table = table
+        self.calibrate = calibrate
+        self.target = target
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.target not in TARGETS:
+            raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
+        if self.target not in ("auto", "real") and not isinstance(self._likelihood(), Gaussian):
+            raise ValueError(f"target={self.target!r} needs likelihood='gaussian'; got {self.likelihood!r}.")
 
     def _likelihood(self) -> Likelihood:
         if isinstance(self.likelihood, Likelihood) and not self.likelihood.couples_outputs:
@@ -120,7 +142,12 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
             raise ValueError(f"y must have {len(self.y_scaling_.shift)} outputs, as before; got {columns.shape[1]}.")
         inputs = self._more_inputs(x)
         if not self._begins_anew(x, columns[:, 0] if self.is_vector_ else columns, counts):
-            self._fit_more(inputs, self.y_scaling_.apply(columns), counts)
+            mapped = self.target_.forward(columns)
+            if not np.all(np.isfinite(mapped)):
+                raise ValueError(
+                    f"y holds {columns[~np.isfinite(mapped)][0]:g}; before it was {self.target_.describe()}."
+                )
+            self._fit_more(inputs, self.y_scaling_.apply(mapped), counts)
         return self
 
     def _numbers(self, X: Any, y: Any, *, reset: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -130,30 +157,45 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         return x, y
 
     def _first_fit(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray, checkpoint: str | None) -> None:
-        columns = y.reshape(len(y), -1)
         self.is_vector_ = y.ndim == 1
-        likelihood = self._likelihood()
+        likelihood, inputs = self._likelihood(), self._first_inputs(x, counts)
+        self.target_ = self._recognised(inputs, y, likelihood)
+        columns = self.target_.forward(y).reshape(len(y), -1)
         has_units = self.standardise and likelihood.has_units
         self.y_scaling_ = Scaling.of(columns, counts) if has_units else Scaling.identity(columns.shape[1])
-        targets, inputs = self.y_scaling_.apply(columns), self._first_inputs(x, counts)
+        targets = self.y_scaling_.apply(columns)
         guide = likelihood.guide(targets)
         self._fit_all(inputs, targets, counts, guide, None, likelihood, columns.shape[1], checkpoint)
+        self.tails_ = None
+        if self.calibrate and isinstance(self.model_.likelihood, Gaussian):
+            rows = np.random.default_rng(self._seed).permutation(len(x))[:ROWS_FOR_TAILS]
+            left = left_out(self.model_, inputs[rows], targets[rows])
+            half_a_step = 0.5 / float(self.y_scaling_.factor[0]) if self.target_.kind == "integer" else 0.0
+            self.tails_ = Tails.measure(targets[rows], left, counts[rows], half_a_step)
+
+    def _recognised(self, inputs: np.ndarray, y: np.ndarray, likelihood: Likelihood) -> Target:
+        """What the target is: real, unless said otherwise, for models that take it as it is."""
+        is_plain = not (self.learn and self.standardise) or not isinstance(likelihood, Gaussian) or inputs.ndim > 2
+        kind = "real" if self.target == "auto" and is_plain else self.target
+        places = self.table_.places_ if self._is_encoded and self.table_ is not None else None
+        return recognise(kind, inputs, y, places, self._seed)
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""
         x = self._new_inputs(X)
-        return self._in_units(self.model_.y(x, is_vector=self.is_vector_))
+        dist = self.model_.y(x, is_vector=self.is_vector_)
+        return self._in_units(dist if self.tails_ is None else self.tails_.apply(dist))
 
     def _location(self, X: Any) -> np.ndarray:
         """The location of the predictive distribution; its mean where y does not lie symmetrically around f."""
         x = self._new_inputs(X)
         if not self.model_.likelihood.is_centred_at_f:
             return np.asarray(self._in_units(self.model_.y(x, is_vector=self.is_vector_)).mean)
-        mean = self.model_.location(x) * self.y_scaling_.factor + self.y_scaling_.shift
+        mean = self.target_.inverse(self.model_.location(x) * self.y_scaling_.factor + self.y_scaling_.shift)
         return mean[:, 0] if self.is_vector_ else mean
 
     def _in_units(self, dist: Predictive) -> Predictive:
         if not self.model_.likelihood.has_units:
             return dist
         shift, factor = self.y_scaling_.shift, self.y_scaling_.factor
-        return dist.rescale(shift[0], factor[0]) if self.is_vector_ else dist.rescale(shift, factor)
+        return self.target_.apply(dist.rescale(shift[0], factor[0]) if self.is_vector_ else dist.rescale(shift, factor))
