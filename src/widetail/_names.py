@@ -16,6 +16,8 @@ from widetail import programs as programs
 from widetail import sparse as sparse
 from widetail import widening as widening
 from widetail.distributed import posterior as _posteriors_on_clusters  # noqa: F401  (enters itself)
+from widetail.estimators import MixtureClassifier as MixtureClassifier
+from widetail.estimators import MixtureRegressor as MixtureRegressor
 from widetail.estimators import ScaleMixtureClassifier as ScaleMixtureClassifier
 from widetail.estimators import ScaleMixtureRegressor as ScaleMixtureRegressor
 from widetail.estimators import SparseMixtureClassifier as SparseMixtureClassifier

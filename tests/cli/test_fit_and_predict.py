@@ -93,6 +93,27 @@ def test_inspect(run, tables, tmp_path):
     assert "█" in drawn
 
 
+def test_inspect_draws_partial_dependence(run, tables, tmp_path):
+    outcome = run("inspect", tables / "model", "--json", "--plot-dependence", tmp_path / "along.png")
+    assert outcome.code == 0, outcome.err
+    along = outcome.json["dependence"]
+    assert set(along) == {"a", "b", "colour"}
+    by_level = {one["value"]: one for one in along["colour"]}
+    assert by_level["red"]["median"] > by_level["blue"]["median"] + 1
+    assert all(one["lower"] < one["median"] < one["upper"] for one in along["a"])
+    assert (tmp_path / "along.png").stat().st_size > 3000
+
+
+def test_what_is_fitted_without_a_wish_is_said(run, tables, tmp_path):
+    outcome = run("fit", tables / "train.csv", "--target", "y", "--net", NET, "--out", tmp_path / "m", "--json")
+    assert "ScaleMixtureRegressor: exact: 60 rows" in outcome.err
+    assert outcome.json["estimator"] == "ScaleMixtureRegressor"
+    options = ("--target", "colour", "--net", NET, "--out", tmp_path / "c", "--json")
+    outcome = run("fit", tables / "train.csv", *options)
+    assert "SparseMixtureClassifier: all 60 rows are inducing inputs" in outcome.err
+    assert outcome.json["estimator"] == "SparseMixtureClassifier"
+
+
 def test_classification(run, numbers, tmp_path):
     data = {name: numbers[name] for name in ("a", "b")} | {"kind": np.where(numbers["a"] > 0, "up", "=1+1")}
     write_csv(tmp_path / "train.csv", {name: values[:60] for name, values in data.items()})

@@ -30,7 +30,12 @@ def fit(
     ] = None,
     sparse: Annotated[
         int | None,
-        typer.Option("--sparse", min=1, metavar="M", help="Approximate with M inducing points: for many rows."),
+        typer.Option(
+            "--sparse",
+            min=1,
+            metavar="M",
+            help="Approximate with M inducing points; by default only with more rows than are exact in a minute or so.",
+        ),
     ] = None,
     task: Annotated[
         Literal["auto", "regression", "classification"],
@@ -94,6 +99,9 @@ def fit(
     estimator = _estimator(goal.task, sparse, noise, verbose=not quiet)
     given = {"net": make_net(len(encoder.groups_)) if make_net else None, "prior": chosen_prior, "random_state": seed}
     estimator.set_params(**given, table=encoder).fit(inputs, goal.values)
+    if hasattr(estimator, "estimator_"):
+        output.remark(f"{type(estimator.estimator_).__name__}: {estimator.reason_}")
+        estimator = estimator.estimator_
     kind = getattr(estimator, "target_", None)
     if kind is not None and kind.kind != "real":
         output.remark(f"{target!r} is taken as {kind.describe()}")
@@ -104,11 +112,15 @@ def fit(
 
 
 def _estimator(task: str, sparse: int | None, noise: str | None, *, verbose: bool) -> Any:
+    """That of the options that were given; without any, the one that picks by the number of rows."""
     import widetail as wt
 
-    family = "ScaleMixture" if sparse is None else "SparseMixture"
-    kind = getattr(wt, f"{family}{'Regressor' if task == 'regression' else 'Classifier'}")
-    return kind(noise=noise or "scaled", verbose=verbose) if sparse is None else kind(inducing=sparse, verbose=verbose)
+    kind = "Regressor" if task == "regression" else "Classifier"
+    if sparse is not None:
+        return getattr(wt, f"SparseMixture{kind}")(inducing=sparse, verbose=verbose)
+    if noise is not None:
+        return getattr(wt, f"ScaleMixture{kind}")(noise=noise, verbose=verbose)
+    return getattr(wt, f"Mixture{kind}")(verbose=verbose)
 
 
 def _model(estimator: Any, target: Any, rows: int, seconds: float) -> TableModel:

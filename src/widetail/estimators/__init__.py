@@ -4,6 +4,8 @@ from widetail.estimators._classifier import ScaleMixtureClassifier as ScaleMixtu
 from widetail.estimators._files import load as load
 from widetail.estimators._files import load_with_metadata as load_with_metadata
 from widetail.estimators._files import save as save
+from widetail.estimators._mixture import MixtureClassifier as MixtureClassifier
+from widetail.estimators._mixture import MixtureRegressor as MixtureRegressor
 from widetail.estimators._regressor import ScaleMixtureRegressor as ScaleMixtureRegressor
 from widetail.estimators._scaling import Scaling as Scaling
 from widetail.estimators._sparse_classifier import SparseMixtureClassifier as SparseMixtureClassifier

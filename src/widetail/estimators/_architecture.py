@@ -3,7 +3,7 @@
 import numpy as np
 
 from widetail import nn
-from widetail.kernels import Anova, Kernel
+from widetail.kernels import Anova, Kernel, Linear
 
 # Sums of functions of few features cost a number per feature and pair of rows: with many of both they are slow.
 MOST_NUMBERS_FOR_SUMS = 2e8
@@ -32,6 +32,25 @@ def default_networks(features: int, rows: int | None = None) -> dict[str, Kernel
         "relu, depth 2": nn.mlp(2, "relu", weight_var=first, bias_var=0.1),
         "relu, depth 2, steep": nn.mlp(2, "relu", weight_var=10.0 * first, bias_var=0.1),
         "rbf": nn.Sequential(nn.Dense(weight_var=first * 0.25), nn.Rbf()),
+    }
+
+
+def networks_for_classes(features: int) -> dict[str, Kernel]:
+    """The same for regression on classes, where linear functions alone, or added to others, are often best."""
+    networks = default_networks(features)
+    line = Linear(np.full(features, 1.0) if features <= MOST_RELEVANCES else 1.0, 1.0)
+    return networks | {"linear": line, "linear + relu, depth 2": line + networks["relu, depth 2"]}
+
+
+def plain_networks() -> dict[str, Kernel]:
+    """Candidates for a likelihood of classes whose numbers are not learned.
+
+    The linear one is logistic regression with its usual penalty, but for the scale, which is inferred.
+    """
+    return {
+        "linear": Linear(1.0, 1.0),
+        "erf, depth 2": nn.mlp(2, "erf", weight_var=2.0, bias_var=0.1),
+        "relu, depth 2": nn.mlp(2, "relu", weight_var=2.0, bias_var=0.1),
     }
 
 

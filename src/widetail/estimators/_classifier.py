@@ -7,10 +7,12 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from widetail.estimators._architecture import networks_for_classes
 from widetail.estimators._exact import ExactEstimator
 from widetail.estimators._inputs import check_weights
 from widetail.estimators._probabilities import best_temperature, probability_of_largest
 from widetail.files import savable
+from widetail.kernels import Kernel
 from widetail.predictive import Elliptical, Predictive
 
 Probabilities = Literal["softmax", "largest"]
@@ -92,6 +94,9 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         self._learn_and_condition(x, targets, weights)
         self.temperature_ = best_temperature(self.posterior_.left_out().location, labels, weights[seen])
         return self
+
+    def _networks(self, features: int, rows: int | None) -> dict[str, Kernel]:
+        return networks_for_classes(features)
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of the centred one-hot targets, shape (m, classes)."""

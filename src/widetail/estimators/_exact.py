@@ -106,8 +106,12 @@ class ExactEstimator(TableInputs, SavedEstimator):
         return None
 
     def _processes(self, features: int, rows: int | None) -> dict[str, ScaleMixture]:
-        networks = default_networks(features, rows) if self.net is None else {"given": self.net}
+        networks = self._networks(features, rows) if self.net is None else {"given": self.net}
         return {name: self._process(net) for name, net in networks.items()}
+
+    def _networks(self, features: int, rows: int | None) -> dict[str, Kernel]:
+        """Those to choose from."""
+        return default_networks(features, rows)
 
     def _process(self, net: Any) -> ScaleMixture:
         # A smooth function of a feature is a small part of a large one: its readout variance may be thousands.

@@ -123,6 +123,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         x, y, counts, guide, labels = self._shuffled(x, y, counts, guide, labels)
         self.kernel_, noise = self._learned_kernel(x, guide, counts)
         likelihood = self._informed(likelihood, noise)
+        self.kernel_ = self._compared(self.kernel_, likelihood, x, y, counts, labels)
         self._keep(
             sparse.fit(
                 self.kernel_,
@@ -181,6 +182,12 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
     def _informed(self, likelihood: Likelihood, noise: float) -> Likelihood:
         """The likelihood with what the evidence said about noise."""
         return likelihood
+
+    def _compared(
+        self, kernel: Kernel, likelihood: Likelihood, x: np.ndarray, y: np.ndarray, counts: np.ndarray, labels: Any
+    ) -> Kernel:
+        """The kernel that evidence found, or a better one."""
+        return kernel
 
     def _learned_kernel(self, x: np.ndarray, guide: np.ndarray, counts: np.ndarray) -> tuple[Kernel, float]:
         """The kernel with hyperparameters of the largest Gaussian evidence on a subset, and the noise found."""
