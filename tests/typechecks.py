@@ -26,17 +26,22 @@ def jaxtyped(fn: Any = None, *, typechecker: Callable[[Any], Any]) -> Any:
         if dataclasses.is_dataclass(fn) and inspect.isfunction(own := vars(fn).get("__init__")):
             fn.__init__ = own if hasattr(own, "__wrapped__") else jaxtyped(own, typechecker=typechecker)
         return fn
-    if not inspect.isfunction(fn) or _is_for_jaxtyping(fn):
+    # programs look for the user's line behind the frames of jaxtyping
+    if not inspect.isfunction(fn) or fn.__module__.startswith("widetail.programs"):
         return _with_axes(fn, typechecker=typechecker)
-    checked = typechecker(fn)
-    if checked is fn:
+    if not fn.__annotations__:
         return fn
+    checked: Callable[..., Any] | None = None
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal checked
         __tracebackhide__ = True
         if jaxtyping.config.jaxtyping_disable:
             return fn(*args, **kwargs)
+        if checked is None:  # most functions are never called by most processes
+            has_axes = any(_has_axes(hint, fn) for hint in fn.__annotations__.values())
+            checked = _with_axes(fn, typechecker=typechecker) if has_axes else typechecker(fn)
         try:
             return checked(*args, **kwargs)
         except BeartypeCallHintViolation as violation:
@@ -45,13 +50,8 @@ def jaxtyped(fn: Any = None, *, typechecker: Callable[[Any], Any]) -> Any:
     return call
 
 
-def _is_for_jaxtyping(fn: Callable[..., Any]) -> bool:
-    """Whether axes are named, or a class that is not there yet; programs look for the user's line behind its frames."""
-    in_programs = fn.__module__.startswith("widetail.programs")
-    return in_programs or any(_has_axes(hint, fn) for hint in fn.__annotations__.values())
-
-
 def _has_axes(hint: Any, fn: Callable[..., Any]) -> bool:
+    """Whether a type names axes, or is a name that the module does not know."""
     if isinstance(hint, str):
         try:
             hint = eval(hint, fn.__globals__)
