@@ -64,14 +64,14 @@ def run_one(checkout: Path, name: str, library: str, images: Path | None) -> Non
 
 
 def printed(python: str, checkout: Path, name: str, library: str, images: Path | None) -> list[str]:
-    """The lines that a script prints, without those that name seconds."""
+    """The lines that a script prints, without those that name seconds, and those on costs that the original adds."""
     command = [python, __file__, str(checkout), "--run", name, "--library", library]
     command += [] if images is None else ["--images", str(images)]
     env = os.environ | {"JAX_THREEFRY_PARTITIONABLE": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         return [f"failed: {(done.stderr.strip().splitlines() or ['without a word'])[-1]}"]
-    return [line for line in done.stdout.splitlines() if "seconds" not in line]
+    return [line for line in done.stdout.splitlines() if "seconds" not in line and not line.startswith("impl=")]
 
 
 def gap(ours: list[str], theirs: list[str]) -> float | None:

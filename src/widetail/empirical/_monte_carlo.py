@@ -86,15 +86,10 @@ def monte_carlo(
         raise ValueError("networks must be at least 2, so that a standard error can be told; got 1.")
     if get not in ("nngp", "ntk", "both"):
         raise ValueError(f"get must be 'nngp', 'ntk' or 'both'; got {get!r}.")
-    if init is None:
-        if not hasattr(model, "init"):
-            raise ValueError("init must be given for a function apply(params, x): init(key) draws its parameters.")
-        shape = np.shape(x1)[1:]
-
-        def draw(key: Any) -> Any:
-            return model.init(key, shape)
-    else:
-        draw = init
+    if init is None and not hasattr(model, "init"):
+        raise ValueError("init must be given for a function apply(params, x): init(key) draws its parameters.")
+    shape = np.shape(x1)[1:]
+    draw = (lambda own: model.init(own, shape)) if init is None else init
     means = {name: _Mean() for name in ("nngp", "ntk") if get in (name, "both")}
     kernel = None
     for own in jax.random.split(key, networks):
@@ -102,6 +97,11 @@ def monte_carlo(
         kernel = EmpiricalKernel(model, params, method=method) if kernel is None else kernel.with_params(params)
         for name, mean in means.items():
             mean.add(getattr(kernel, name)(x1, x2, outputs))
-    found = {name: mean.mean for name, mean in means.items()}
-    errors = {f"{name}_error": mean.error() for name, mean in means.items()}
-    return MonteCarlo(**(dict.fromkeys(MonteCarlo._fields) | found | errors | {"networks": networks}))
+    nngp, ntk = (means.get(name) for name in ("nngp", "ntk"))
+    return MonteCarlo(
+        nngp=nngp and nngp.mean,
+        ntk=ntk and ntk.mean,
+        nngp_error=nngp and nngp.error(),
+        ntk_error=ntk and ntk.error(),
+        networks=networks,
+    )

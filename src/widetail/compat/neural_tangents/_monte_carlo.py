@@ -32,20 +32,17 @@ def monte_carlo_kernel_fn(
     counts, several = _counts(n_samples)
     kernel_fn = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 
-    def once(x1, x2, params, dropout_key, get, options):
-        def of_blocks(a, b, **kwargs):
-            return kernel_fn(a, b, get, params, **kwargs)
-
-        run = batch(of_blocks, batch_size, device_count, store_on_device) if batch_size else of_blocks
-        return run(x1, x2, rng=dropout_key, **options)
+    run = batch(kernel_fn, batch_size, device_count, store_on_device)
+    compiled: dict[str, Any] = {}  # drawing parameters, by the shapes of inputs
 
     def sums(x1, x2, get, options):
         running, total = key, None
+        shapes = jax.tree.map(lambda x: x.shape, x1)
+        draw = compiled.setdefault(repr(shapes), jax.jit(lambda own: init_fn(own, shapes)[1]))
         for count in range(1, max(counts) + 1):
             running, own = jax.random.split(running)
             init_key, dropout_key = jax.random.split(own)
-            _, params = init_fn(init_key, jax.tree.map(lambda x: x.shape, x1))
-            sample = once(x1, x2, params, dropout_key, get, options)
+            sample = run(x1, x2, get, draw(init_key), rng=dropout_key, **options)
             total = sample if total is None else jax.tree.map(operator.add, total, sample)
             if count in counts:
                 yield jax.tree.map(lambda x, over=count: x / over, total)
