@@ -63,11 +63,17 @@ def run_one(checkout: Path, name: str, library: str, images: Path | None) -> Non
     scope["main"](**({"use_dummy_data": True} if name == "imdb" else {"unused_argv": []}))
 
 
-def printed(python: str, checkout: Path, name: str, library: str, images: Path | None) -> list[str]:
+def printed(
+    python: str, checkout: Path, name: str, library: str, images: Path | None, in_double: bool = False
+) -> list[str]:
     """The lines that a script prints, without those that name seconds, and those on costs that the original adds."""
     command = [python, __file__, str(checkout), "--run", name, "--library", library]
     command += [] if images is None else ["--images", str(images)]
-    env = os.environ | {"JAX_THREEFRY_PARTITIONABLE": "1", "PYTHONWARNINGS": "ignore"}
+    env = os.environ | {
+        "JAX_THREEFRY_PARTITIONABLE": "1",
+        "PYTHONWARNINGS": "ignore",
+        "JAX_ENABLE_X64": str(int(in_double)),
+    }
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         return [f"failed: {(done.stderr.strip().splitlines() or ['without a word'])[-1]}"]
@@ -88,6 +94,7 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--images", type=Path, help="folder with mnist.npz and cifar10.npz")
     parser.add_argument("--only", default="", help="scripts whose name has this in it")
+    parser.add_argument("--double", action="store_true", help="in double precision, which the scripts do not ask for")
     parser.add_argument("--report", type=Path, help="JSON of what was printed; scripts that it has are not run again")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--library", help=argparse.SUPPRESS)
@@ -103,14 +110,20 @@ def main() -> int:
     for name in SCRIPTS:
         if chosen.only not in name or name in report:
             continue
-        ours = printed(sys.executable, chosen.checkout, name, "widetail", chosen.images)
-        theirs = printed(str(python_of("neural_tangents")), chosen.checkout, name, "neural-tangents", chosen.images)
+        options = (chosen.images, chosen.double)
+        ours = printed(sys.executable, chosen.checkout, name, "widetail", *options)
+        theirs = printed(str(python_of("neural_tangents")), chosen.checkout, name, "neural-tangents", *options)
         found = None if any(line.startswith("failed") for line in (*ours, *theirs)) else gap(ours, theirs)
         is_same &= found is not None
         print(f"{name}: {'DIFFERENT' if found is None else f'same words, numbers to {found:.1e}'}", flush=True)
         if found is None:
             print(*ours, "-- the original:", *theirs, sep="\n")
-        report[name] = {"widetail": ours, "neural-tangents": theirs, "largest difference": found}
+        report[name] = {
+            "in double precision": chosen.double,
+            "widetail": ours,
+            "neural-tangents": theirs,
+            "largest difference": found,
+        }
         if chosen.report:
             chosen.report.write_text(json.dumps(report, indent=1) + "\n")
     return 0 if is_same else 1
