@@ -13,6 +13,7 @@ from benchmarks.workers._serve import serve
 # it wants torchvision, whose build for CPUs not every registry has, for images alone; without it, it does not ask
 sys.modules["torchvision"] = None  # type: ignore[assignment]
 Laplace = importlib.import_module("laplace").Laplace
+torch.set_num_threads(1)
 STEPS, RATE = 100, 0.1  # of the marginal likelihood, as in its own example of a regression
 
 

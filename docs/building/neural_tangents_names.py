@@ -1,22 +1,28 @@
-"""The table of all names of neural-tangents in the page of translations, made from the compat module.
+"""What the page of translations says of neural-tangents' tests, examples and names, made from saved runs and the code.
 
 `python docs/building/neural_tangents_names.py` writes it into the page.
 """
 
 import inspect
+import json
+import runpy
 from pathlib import Path
 
 from widetail.compat import neural_tangents as nt
 from widetail.compat.neural_tangents import predict, stax
 
-PAGE = Path(__file__).parents[1] / "tutorials" / "neural_tangents.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tutorials" / "neural_tangents.md"
+RUNS = "## Its own tests and examples"
+TESTS = ROOT / "benchmarks" / "results" / "neural_tangents_tests.jsonl"
+EXAMPLES = ROOT / "benchmarks" / "results" / "neural_tangents_examples.json"
 HEADING = "## Every name"
 INTRODUCTION = """
 The public names of neural-tangents 0.6.5, with the same arguments in `widetail.compat.neural_tangents`. Not
 supported are `nt.experimental`, and several devices in `nt.batch`, which computes on one; several machines are a
 [Dask cluster](../reference/distributed.md). Where the numbers differ, ours are right: `stax.Hermite` holds for
-inputs of any variance, `stax.RectifiedMonomial` has no NaN at equal inputs, `stax.ImageResize` after a convolution
-has the sizes of its axes in order.
+inputs of any variance, `stax.RectifiedMonomial` has no NaN at equal inputs, after a convolution `stax.ImageResize`
+and `stax.ConvLocal` have the sizes of their axes in order (there, those of sizes and windows are swapped).
 """
 
 # what neural-tangents has and this library does not
@@ -36,8 +42,28 @@ def public_names() -> list[tuple[str, object]]:
     return found
 
 
+def runs() -> str:
+    """The section on its tests and examples."""
+    tool = runpy.run_path(str(ROOT / "tools" / "neural_tangents_tests.py"))
+    rows = ["| example script | largest difference of printed numbers |", "|:--|--:|"]
+    for name, found in json.loads(EXAMPLES.read_text()).items():
+        gap = found["largest difference"]
+        note = " (double precision)" if found["in double precision"] else ""
+        rows.append(f"| `{name.split()[0]}`{note} | {'other words' if gap is None else f'{gap:.1e}'} |")
+    return (
+        f"{RUNS}\n\nTests of a checkout of neural-tangents, run against the compat module by "
+        f"`tools/neural_tangents_tests.py`. Functions have up to thousands of cases, of which their own helper draws "
+        f"some with a fixed seed.\n\n{tool['table'](TESTS)}\n\n"
+        f"The scripts of its `examples/` folder, with the import changed and beside the original "
+        f"(`tools/neural_tangents_examples.py`; arrays of images in place of TensorFlow's data sets, and for `imdb` "
+        f"the random sentences that the script has for tests); differences are relative to the number or to 1e-3.\n\n"
+        + "\n".join(rows)
+        + "\n"
+    )
+
+
 def table() -> str:
-    """The section of the page."""
+    """The section with all names."""
     rows = ["| name | is |", "|:--|:--|"]
     for name, value in public_names():
         summary = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
@@ -47,5 +73,5 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    before = PAGE.read_text().split(HEADING)[0].rstrip()
-    PAGE.write_text(f"{before}\n\n{table()}")
+    before = PAGE.read_text().split(RUNS)[0].split(HEADING)[0].rstrip()
+    PAGE.write_text(f"{before}\n\n{runs()}\n{table()}")

@@ -62,3 +62,18 @@ def test_where_they_differ_it_is_what_nn_says(kind, layer, ours):
     expected = net.kernel(x, new)
     assert_allclose(found.nngp, expected.nngp, rtol=1e-9, atol=1e-9 * np.max(expected.nngp))
     assert_allclose(found.ntk, expected.ntk, rtol=1e-6, atol=1e-7 * np.max(expected.ntk))
+
+
+@pytest.mark.filterwarnings("ignore:stax.ElementwiseNumerical")
+def test_a_gaussian_that_grows():
+    """Against quadrature while its second moments exist, infinite from there on."""
+    x = jnp.array([[0.5, -0.2], [-0.3, 0.4]])
+    b = 0.15
+    with jax.enable_x64(True):
+        found, expected = (
+            stax.serial(stax.Dense(4, 1.2), phi, stax.Dense(1))[2](x, None, ("nngp", "ntk"))
+            for phi in (stax.Gaussian(0.7, b), stax.ElementwiseNumerical(lambda z: 0.7 * jnp.exp(b * z**2), deg=60))
+        )
+    assert_allclose(found.nngp, expected.nngp, rtol=1e-6)
+    assert_allclose(found.ntk, expected.ntk, rtol=1e-6)
+    assert np.isinf(stax.serial(stax.Dense(4), stax.Gaussian(1.0, b))[2](20 * x, None, "nngp")[0, 0])

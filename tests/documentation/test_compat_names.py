@@ -3,10 +3,6 @@
 import runpy
 from pathlib import Path
 
-import pytest
-
-from widetail.compat import neural_tangents as nt
-
 ROOT = Path(__file__).parents[2]
 MADE = runpy.run_path(str(ROOT / "docs" / "building" / "neural_tangents_names.py"))
 # the public names of neural-tangents 0.6.5 but for nt.experimental
@@ -24,16 +20,10 @@ THEIRS = {
 }
 
 
-def test_the_table_is_that_of_the_module():
-    assert MADE["PAGE"].read_text().endswith(MADE["table"]())
+def test_the_tables_are_those_of_the_saved_runs_and_of_the_module():
+    assert MADE["PAGE"].read_text().endswith(f"{MADE['runs']()}\n{MADE['table']()}")
 
 
 def test_no_name_is_missing():
     names = {name for name, _ in MADE["public_names"]()}
     assert {f"{prefix}.{name}" for prefix, words in THEIRS.items() for name in words.split()} <= names
-
-
-def test_what_is_not_supported_says_so_by_name():
-    assert all(why.startswith("Not supported") for why in MADE["UNSUPPORTED"].values())
-    with pytest.raises(AttributeError, match=r"nt\.experimental .* is not supported"):
-        getattr(nt, "experimental")  # noqa: B009

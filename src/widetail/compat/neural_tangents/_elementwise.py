@@ -14,6 +14,7 @@ from widetail.compat.neural_tangents._arrays import Number, pairs
 from widetail.compat.neural_tangents._kernel import Kernel
 from widetail.compat.neural_tangents._requirements import Diagonal, layer, own_variances, requires, supports_masking
 from widetail.compat.neural_tangents._through import through
+from widetail.numerics import is_traced
 
 
 def _functions(fn: Callable[..., Any] | None, limit: Callable[[Kernel], Kernel] | None) -> Any:
@@ -137,11 +138,25 @@ def Exp(a: Number = 1.0, b: Number = 1.0) -> Any:  # noqa: N802
     return _scaled(nn.Exp(), a, b)
 
 
+def Gaussian(a: Number = 1.0, b: Number = -1.0) -> Any:  # noqa: N802
+    """a exp(b x^2); with b above zero the kernel is infinite from a variance of 1 / (2 b) on."""
+    return _bump(a, b) if is_traced(b) or b < 0 else _growing(a, b)
+
+
 @layer
 @supports_masking(remask_kernel=True)
-def Gaussian(a: Number = 1.0, b: Number = -1.0) -> Any:  # noqa: N802
-    """a exp(b x^2), with b below zero."""
+def _bump(a: Number, b: Number) -> Any:
     return _scaled(nn.Gaussian(-b), a)
+
+
+def _growing(a: Number, b: Number) -> Any:
+    def dual(k12, k11, k22):
+        one, other = 1 - 2 * b * k11, 1 - 2 * b * k22
+        whole = one * other - 4 * b**2 * k12**2
+        is_finite = (one > 0) & (other > 0) & (whole > 0)
+        return jnp.where(is_finite, a**2 / jnp.sqrt(jnp.where(is_finite, whole, 1.0)), jnp.inf)
+
+    return Elementwise(lambda x: a * jnp.exp(b * x**2), dual)
 
 
 @layer
