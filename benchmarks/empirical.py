@@ -21,7 +21,7 @@ AGREE = 2e-5  # of the largest entry, in single precision
 AIM = 2.0
 
 
-@benchmark("empirical", "tangent kernels of finite models against neural-tangents: seconds, memory, agreement")
+@benchmark("empirical", "tangent kernels of finite models against neural-tangents: seconds, agreement")
 def run() -> Iterator[Result]:
     print(f"load average at the start: {os.getloadavg()[0]:.2f} (it should be near 0)")
     for name, model, rows, few in CASES:
@@ -35,8 +35,7 @@ def compare(name: str, model: str, rows: int, few: int, ours: Worker, peer: Work
         for _ in range(2):  # the first one compiles
             trials[word] = peer.ask("empirical", model=model, rows=few, way=way)["seconds"]
     best_way = min(trials, key=lambda word: trials[word])
-    compiled = ours.ask("empirical", model=model, rows=rows)
-    first = ours.ask("empirical", model=model, rows=rows)  # what XLA takes to compile is not the kernel's
+    ours.ask("empirical", model=model, rows=rows)
     peer.ask("empirical", model=model, rows=rows, way=WAYS[best_way])
     mine, theirs = last_values(ours)["ntk"], last_values(peer)["ntk"]
     agreement = float(np.max(np.abs(mine - theirs)) / np.max(np.abs(theirs)))
@@ -53,11 +52,22 @@ def compare(name: str, model: str, rows: int, few: int, ours: Worker, peer: Work
         "peer s": seconds["peer"],
         "ratio": ratio,
         "aim": AIM,
-        "reached": "yes" if ratio >= 1 and agreement <= AGREE and first["taken"] <= first["told"] else "NO",
+        "reached": "yes" if ratio >= 1 and agreement <= AGREE else "NO",
         "agreement": agreement,
-        "told GB": first["told"] / 1e9,
-        "taken GB": first["taken"] / 1e9,
-        "with compiling GB": compiled["taken"] / 1e9,
         "peer's way": best_way,
         f"peer's ways at {few} rows, s": ", ".join(f"{trials[word]:.3g}" for word in WAYS),
     }
+
+
+@benchmark("empirical-memory", "memory of tangent kernels of finite models: predicted, and taken by the process")
+def memory() -> Iterator[Result]:
+    for name, model, rows, _ in CASES:
+        with Worker("widetail") as ours:
+            compiled, found = (ours.ask("empirical", model=model, rows=rows) for _ in range(2))
+        yield {
+            "case": name,
+            "told GB": found["told"] / 1e9,
+            "taken GB": found["taken"] / 1e9,
+            "with compiling GB": compiled["taken"] / 1e9,
+            "reached": "yes" if found["taken"] <= found["told"] else "NO",
+        }
