@@ -19,26 +19,29 @@ NOISES = np.logspace(-8.0, 2.0, 81)
 class LinearisedRegressor(RegressorMixin, BaseEstimator):
     r"""Error bars for a trained network: the linearised Laplace approximation with a scale mixture.
 
-    Around its trained parameters the network is taken to be linear, $f(x) + J(x)\, w$, with $w \sim N(0, \beta I)$,
-    noise of variance $\beta s^2$ and a prior of the scale $\beta$. That is a process with the network's tangent kernel
-    around the network, so its posterior is exact: a Student-t distribution for an inverse-gamma prior.
+    Around its trained parameters $\hat\theta$ the network is taken to be linear,
+    $f(x) + J(x)\, (\theta - \hat\theta)$, with $\theta \sim N(0, \beta I)$, noise of variance $\beta s^2$ and a prior
+    of the scale $\beta$. Its predictions stay what they are; around them is the posterior of that linear model, in
+    closed form: with $A = J J^\top + s^2 I$ of the rows it was trained on, a variance
+    $\beta\,(k - k^\top A^{-1} k + s^2)$ with the tangent kernel $k$, hence a Student-t distribution for an
+    inverse-gamma prior.
 
-    A trained network fits its own rows too well, which would make $\beta$ and $s^2$ too small. Both are therefore
-    chosen by errors on rows left out, in closed form: with $A = J J^\top + s^2 I$ and residuals $r$, leaving row i out
-    gives the error $e_i = [A^{-1} r]_i / [A^{-1}]_{ii}$ with variance $\beta / [A^{-1}]_{ii}$. The $s^2$ with the best
-    score of these errors is taken, and the posterior of $\beta$ given them. Rows that the network has not seen,
-    `fit(X, y, X_held, y_held)`, serve the same purpose, better.
+    A trained network fits its own rows too well, so the size of its errors there says little about others. What says
+    more is how far training has moved the parameters: the evidence of the linear model is that of targets
+    $t = y - f + J \hat\theta \sim N(0, \beta A)$. The $s^2$ with the largest evidence is taken, and the posterior of
+    $\beta$ given $t$. Rows that the network has not seen, `fit(X, y, X_held, y_held)`, serve the same purpose, better:
+    then the errors there decide.
 
     Args:
         model: a trained network: `apply(params, x)`, `net.at_width(n)`, an Equinox or a Flax NNX module.
         params: its parameters, for the first two.
-        prior: prior of the scale, in squared units of y; InverseGamma(1, 1) times the mean squared error by default.
+        prior: prior of the scale, in squared units of y; InverseGamma(1, the likeliest scale) by default.
         noise: $s^2$ in units of the mean of the tangent kernel's diagonal; None to choose it.
 
     Attributes:
         scale_: posterior of $\beta$.
         noise_: $s^2$.
-        score_: mean log density of the errors on rows left out, in nats.
+        score_: log evidence of the rows, or of the held-out ones, per target in nats.
 
     Several outputs share the mean of their tangent kernels. The kernel of all rows is held: n x n numbers.
 
@@ -80,19 +83,23 @@ class LinearisedRegressor(RegressorMixin, BaseEstimator):
         self._x = np.asarray(X)
         y = check_targets(self._x, y)
         self._like, self.n_features_in_ = y, self._x.shape[-1]
-        residuals = two_dimensional(y) - self._network(self._x, two_dimensional(y).shape[1])
+        targets = two_dimensional(y) - self._network(self._x, two_dimensional(y).shape[1])
+        targets = targets + self.kernel_.push_forward(self._x, self.kernel_.params).reshape(targets.shape)
         matrix = np.asarray(self.kernel_.ntk(self._x), float)
         self._unit = float(np.mean(np.diag(matrix))) or 1.0
-        self._values, self._vectors = scipy.linalg.eigh(matrix)
-        self._values = np.maximum(self._values, 0.0)
-        self._rotated = self._vectors.T @ residuals
+        values, self._vectors = scipy.linalg.eigh(matrix)
+        self._values = np.maximum(values, 0.0)
         held = None if X_held is None else self._held(np.asarray(X_held), y_held)
         noises = self._unit * (NOISES if self.noise is None else np.array([float(self.noise)]))
-        measured = [self._errors(noise, held) for noise in noises]
+        if held is None:
+            rotated = self._vectors.T @ targets
+            measured = [(rotated, self._values + noise) for noise in noises]
+        else:
+            errors, own, cross = held
+            measured = [(errors, self._width(own, cross, noise)) for noise in noises]
         prior = self.prior
         if prior is None:
-            middle = min(float(np.sum(e**2 / v[:, None])) / e.size for e, v in measured)
-            prior = InverseGamma(1.0, max(middle, np.finfo(float).tiny))
+            prior = InverseGamma(1.0, _likeliest_scale(measured))
         elif not isinstance(prior, ScalePrior):
             raise ValueError(f"prior must be a prior of widetail, such as wt.InverseGamma(2.0, 2.0); got {prior!r}.")
         found = [_scale(prior, errors, variances) for errors, variances in measured]
@@ -100,19 +107,18 @@ class LinearisedRegressor(RegressorMixin, BaseEstimator):
         best = int(np.argmax(scores))
         self.noise_, self.scale_ = float(noises[best]), found[best]
         self.score_ = scores[best] / measured[best][0].size
-        self._weights = self._vectors @ (self._rotated / (self._values + self.noise_)[:, None])
         return self
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y at the rows of `X`."""
         X = self._fitted(X)
-        location, cross = self._location(X)
+        location = self._network(X, two_dimensional(self._like).shape[1])
 
         def dispersion() -> np.ndarray:
-            return self._dispersion(X, cross, self.noise_)
+            return self._width(np.asarray(self.kernel_.ntk_diagonal(X), float), self._rotated(X), self.noise_)
 
         def matrix() -> np.ndarray:
-            rotated = cross @ self._vectors
+            rotated = self._rotated(X)
             own = np.asarray(self.kernel_.ntk(X), float)
             return own - (rotated / (self._values + self.noise_)) @ rotated.T + self.noise_ * np.eye(len(X))
 
@@ -139,35 +145,33 @@ class LinearisedRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"y must have as many outputs as the model, {found.shape[1]}; got {outputs}.")
         return found
 
-    def _location(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        cross = np.asarray(self.kernel_.ntk(x, self._x), float)
-        return self._network(x, self._weights.shape[1]) + cross @ self._weights, cross
+    def _rotated(self, x: np.ndarray) -> np.ndarray:
+        """The kernel with the rows of training, in the basis of its eigenvectors."""
+        return np.asarray(self.kernel_.ntk(x, self._x), float) @ self._vectors
 
-    def _dispersion(self, x: np.ndarray, cross: np.ndarray, noise: float) -> np.ndarray:
-        own = np.asarray(self.kernel_.ntk_diagonal(x), float)
-        rotated = cross @ self._vectors
-        return np.maximum(own - np.sum(rotated**2 / (self._values + noise), axis=1), 0.0) + noise
+    def _width(self, own: np.ndarray, rotated: np.ndarray, noise: float) -> np.ndarray:
+        """Variances of new targets per unit of the scale."""
+        return np.maximum(own - rotated**2 @ (1.0 / (self._values + noise)), 0.0) + noise
 
     def _held(self, x: np.ndarray, y: Any) -> tuple[np.ndarray, ...]:
-        """What held-out rows need, whatever the noise: residuals, own variances, rotated kernels."""
+        """What held-out rows need, whatever the noise: errors, own variances, rotated kernels."""
         targets = two_dimensional(check_targets(x, y))
-        residuals = targets - self._network(x, targets.shape[1])
-        cross = np.asarray(self.kernel_.ntk(x, self._x), float) @ self._vectors
-        return residuals, np.asarray(self.kernel_.ntk_diagonal(x), float), cross
+        errors = targets - self._network(x, targets.shape[1])
+        return errors, np.asarray(self.kernel_.ntk_diagonal(x), float), self._rotated(x)
 
-    def _errors(self, noise: float, held: tuple[np.ndarray, ...] | None) -> tuple[np.ndarray, np.ndarray]:
-        """Errors on rows left out, (m, outputs), and their variances per unit of the scale, (m,)."""
-        shrunk = 1.0 / (self._values + noise)
-        if held is None:
-            precision = self._vectors**2 @ shrunk
-            return (self._vectors @ (shrunk[:, None] * self._rotated)) / precision[:, None], 1.0 / precision
-        residuals, own, cross = held
-        variances = np.maximum(own - cross**2 @ shrunk, 0.0) + noise
-        return residuals - cross @ (shrunk[:, None] * self._rotated), variances
+
+def _likeliest_scale(measured: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    """The scale of the likeliest noise, each with its own likeliest scale."""
+
+    def profile(errors: np.ndarray, variances: np.ndarray) -> tuple[float, float]:
+        scale = max(float(np.mean(errors**2 / variances[:, None])), np.finfo(float).tiny)
+        return float(np.mean(np.log(variances))) + np.log(scale), scale
+
+    return min(profile(*one) for one in measured)[1]
 
 
 def _scale(prior: ScalePrior, errors: np.ndarray, variances: np.ndarray) -> ScalePosterior:
-    """The posterior of the scale given errors that are taken to be independent."""
+    """The posterior of the scale given independent errors."""
     quad = float(np.sum(errors**2 / variances[:, None]))
     log_det = errors.shape[1] * float(np.sum(np.log(variances)))
     return scale_posterior(prior, ScaledNoiseLikelihood(errors.size, quad, log_det))
