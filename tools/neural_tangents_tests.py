@@ -266,6 +266,8 @@ def latest(path: Path) -> dict[tuple[str, int], dict]:
 # why tests do not pass, where the message of the failure does not say it
 REASONS = {
     "batching_test.BatchTest.test_jit_or_pmap_broadcast": "of a private function, its batching on several devices",
+    "monte_carlo_test.MonteCarloTest.test_monte_carlo_vs_analytic_ntk": "2.2 % of random error where 2 % is allowed; "
+    "with the random numbers of the JAX that it was written for (JAX_THREEFRY_PARTITIONABLE=0) it passes",
 }
 
 
@@ -273,25 +275,26 @@ def table(path: Path) -> str:
     """Markdown: counts per file, then every test that did not pass."""
     rows = [row for row in latest(path).values() if row["outcome"] != "skipped"]
     skipped = {row["test"] for row in latest(path).values()} - {row["test"] for row in rows}
-    lines = ["| file | test functions | cases run, of all | passed | not passed |", "|:--|--:|--:|--:|--:|"]
+    lines = ["| file | test functions | cases run, of all | passed | failed | stopped |", "|:--|--:|--:|--:|--:|--:|"]
     for file in [*(f for f in FILES if any(r["test"].startswith(f"{f}.") for r in rows)), ""]:
         here = [row for row in rows if row["test"].startswith(f"{file}." if file else "")]
         sizes = {row["test"]: row["of"] for row in here}
-        passed = sum(row["outcome"] == "passed" for row in here)
-        name = f"`{file}`" if file else "all"
-        lines.append(
-            f"| {name} | {len(sizes)} | {len(here)} of {sum(sizes.values())} | {passed} | {len(here) - passed} |"
-        )
+        counts = collections.Counter(row["outcome"] for row in here)
+        stopped = len(here) - counts["passed"] - counts["failed"]
+        cells = [f"`{file}`" if file else "all", len(sizes), f"{len(here)} of {sum(sizes.values())}"]
+        cells += [counts["passed"], counts["failed"], stopped]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     missed = [row for row in rows if row["outcome"] != "passed"]
     functions = {row["test"] for row in rows}
     whole = functions - {row["test"] for row in missed}
     seconds, large = sum(row["seconds"] for row in rows), sum(row.get("large", False) for row in rows)
     lines += [
         "",
-        f"{1 - len(missed) / len(rows):.1%} of the cases passed, and {len(whole)} of {len(functions)} test functions "
-        f"passed every case ({len(whole) / len(functions):.1%}). They took {seconds / 60:.0f} minutes of processor "
-        f"time; all cases would take {_all_seconds(rows) / 3600:.0f} hours. {large} of the cases are left out by their "
-        f"suite itself on a CPU and were run all the same.",
+        f"{1 - len(missed) / len(rows):.1%} of the cases passed (those that were stopped, because they took too long, "
+        f"count as not passed), and {len(whole)} of {len(functions)} test functions passed every case that was run "
+        f"({len(whole) / len(functions):.1%}). They took {seconds / 60:.0f} minutes of processor time; all cases would "
+        f"take {_all_seconds(rows) / 3600:.0f} hours. {large} of the cases are left out by their suite itself on a CPU "
+        f"and were run all the same.",
     ]
     if skipped:
         lines += [
