@@ -9,6 +9,7 @@ from benchmarks import (  # noqa: F401 (they register)
     ensembles,
     family,
     fitting,
+    hidden,
     images,
     imports,
     inference,
