@@ -84,6 +84,7 @@ CASES = {
     "Sequential()": r"nn\.Sequential needs at least one layer",
     "Sequential(Dense, Relu())": r"nn\.Sequential: argument 0 is the class Dense; call it, nn\.Dense\(\.\.\.\)",
     "Sequential(Dense(), jnp.tanh)": r"nn\.Sequential: argument 1 must be a layer; got .*tanh.*nn\.Elementwise",
+    "Sequential([Dense(), Relu()])": r"nn\.Sequential takes layers one by one, not a list of them",
     "Residual(Relu)": r"nn\.Residual: argument 0 is the class Relu",
     "Parallel(Dense(), 3)": r"nn\.Parallel: argument 1 must be a layer; got 3",
     "Parallel(Dense(), combine='max')": r"combine must be 'sum', 'product' or 'concatenate'; got 'max'",

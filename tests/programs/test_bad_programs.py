@@ -156,7 +156,43 @@ def power_of_a_matrix(p, x):
     return p.matrix() ** 2  # to blame
 
 
+def rectifier_of_jax(p, x):
+    h = p.input_matrix() @ x
+    return jax.nn.relu(h)  # to blame
+
+
+def number_to_the_power_of_a_vector(p, x):
+    h = p.input_matrix() @ x
+    return 2**h  # to blame
+
+
+def remainder(p, x):
+    h = p.input_matrix() @ x
+    return h % 1.0  # to blame
+
+
+def comparison(p, x):
+    h = p.input_matrix() @ x
+    return p.nonlin(jnp.where, h > 0, h, h)  # to blame
+
+
+def number_of_a_vector(p, x):
+    h = p.input_matrix() @ x
+    return float(h) * h  # to blame
+
+
+def division_by_zero(p, x):
+    h = p.input_matrix() @ x
+    return h / 0.0  # to blame
+
+
 BAD = {
+    rectifier_of_jax: r"a function of JAX, called on a vector: write p.nonlin\(fn, h\)",
+    number_to_the_power_of_a_vector: "this operator, applied to a G-variable: write p.nonlin",
+    remainder: "this operator, applied to a G-variable: write p.nonlin",
+    comparison: "this operator, applied to a G-variable: write p.nonlin",
+    number_of_a_vector: "a plain number made of a G-variable: write p.nonlin",
+    division_by_zero: "a division by zero of a G-variable",
     entry_of_a_vector: r"an entry of a G-variable.*choose a position of the inputs",
     one_over_a_gaussian: "a division by a G-variable.*keeps off zero",
     function_of_jax: r"a function of JAX, called on a G-variable: write p.nonlin\(fn, h\)",

@@ -25,6 +25,10 @@ def check_layers(owner: str, layers: tuple[Any, ...]) -> None:
             raise ValueError(
                 f"{owner}: argument {position} is the class {layer.__name__}; call it, nn.{layer.__name__}(...)."
             )
+        if isinstance(layer, list | tuple):
+            raise ValueError(
+                f"{owner} takes layers one by one, not a {type(layer).__name__} of them: {owner}(*layers)."
+            )
         if not isinstance(layer, Layer):
             raise ValueError(
                 f"{owner}: argument {position} must be a layer; got {layer!r}. "

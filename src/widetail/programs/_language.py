@@ -12,7 +12,7 @@ from widetail import nn
 from widetail.programs._derived import SoftmaxEntry
 from widetail.programs._front_end import GraphMaker
 from widetail.programs._functions import wrong_with
-from widetail.programs._source import InputError, ProgramError, SourceLine, here
+from widetail.programs._source import InputError, ProgramError, SourceLine, here, line_of
 from widetail.programs._values import Input, InputMatrix, Inputs, Matrix, Output, Readout, Scalar, Value, Vector
 from widetail.programs.statements import (
     Average,
@@ -215,7 +215,14 @@ def trace(
         raise InputError("a masked program needs at least one feature beside the flag of presence")
     positions = np.arange(math.prod(space)).reshape(space)
     inputs = Inputs(builder, positions) if space else Input(builder, 0)
-    result = fn(builder, inputs, **settings)
+    try:
+        result = fn(builder, inputs, **settings)
+    except TypeError as error:
+        if Value.__module__ not in str(error):
+            raise
+        # some functions of JAX do not look for `__jax_array__`
+        message = "a function of JAX, called on a vector: write p.nonlin(fn, h) for a function of its entries"
+        raise ProgramError(message, line_of(error)) from None
     if isinstance(result, Output):
         result = result.vector
     if not isinstance(result, Vector) or result._builder is not builder:

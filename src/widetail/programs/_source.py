@@ -6,6 +6,7 @@ import functools
 import inspect
 import itertools
 import linecache
+import traceback
 from pathlib import Path
 from types import FrameType
 
@@ -61,6 +62,13 @@ def here() -> SourceLine:
     position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), None)
     name = _assigned(code.co_filename).get(position) if position is not None else None
     return SourceLine(code.co_filename, frame.f_lineno, name)
+
+
+def line_of(error: BaseException) -> SourceLine:
+    """The last line of the program on the way to an error."""
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if not _is_inside(frame)]
+    frame, line = frames[-1]
+    return SourceLine(frame.f_code.co_filename, line)
 
 
 def _is_inside(frame: FrameType) -> bool:

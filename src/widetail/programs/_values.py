@@ -77,6 +77,18 @@ class Value(abc.ABC):
             raise MissingAttributeError(f".{name} of {self.describe()}: {self._instead('fn')}", here())
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _has_no_operator(self, *_: Any) -> Any:
+        raise self._refuse("this operator, applied to", self._instead("fn"))
+
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = __rpow__ = _has_no_operator
+    __lt__ = __le__ = __gt__ = __ge__ = __round__ = _has_no_operator
+
+    def __float__(self) -> float:
+        raise self._refuse("a plain number made of", self._instead("fn"))
+
+    def __int__(self) -> int:
+        return int(float(self))
+
     def _instead(self, fn: str) -> str:
         """What to write instead of a function of arrays."""
         return "it stands for numbers that are not known yet and has none of the properties of an array"
@@ -115,6 +127,9 @@ class Vector(Value):
     def __neg__(self) -> "Vector":
         return self._builder.combine([(-1.0, None, self)])
 
+    def __pos__(self) -> "Vector":
+        return self
+
     def __mul__(self, other: Any) -> "Vector":
         if isinstance(other, Vector):
             return self._builder.nonlin(jnp.multiply, self, other)
@@ -131,7 +146,10 @@ class Vector(Value):
             return self._builder.nonlin(jnp.divide, self, other)
         if isinstance(other, Scalar):
             return self * (1.0 / other)
-        return self * (1.0 / self._builder.as_number("/", other))
+        number = self._builder.as_number("/", other)
+        if not number:
+            raise self._refuse("a division by zero of", "divide by another number")
+        return self * (1.0 / number)
 
     def __rtruediv__(self, other: Any) -> "Vector":
         self._check_denominator(self)
