@@ -1,13 +1,14 @@
 """Run the tests of a neural-tangents checkout against `widetail.compat.neural_tangents`, and say what fails and why.
 
     git clone https://github.com/google/neural-tangents checkout
-    python tools/neural_tangents_tests.py checkout --cases 2 --rows results/neural_tangents_tests.jsonl
-    python tools/neural_tangents_tests.py --table results/neural_tangents_tests.jsonl
+    python tools/neural_tangents_tests.py checkout --cases 2 --rows benchmarks/results/neural_tangents_tests.jsonl
+    python tools/neural_tangents_tests.py --table benchmarks/results/neural_tangents_tests.jsonl
 
 Nothing of the checkout is copied. Their test functions have up to thousands of parametrisations; their own helper
 draws `--cases` of each with a fixed seed, so that more cases contain the fewer. All functions have their first case
-before one has its second. Every outcome is a line in `--rows`, and a run that is started again goes on after the last
-one. `--original` runs them with neural-tangents itself, in an environment that has it: some fail there too.
+before one has its second; those of which nothing has run yet but cases that were left out come first. Every outcome
+is a line in `--rows`, and a run that is started again goes on after the last one. `--original` runs the tests with
+neural-tangents itself, in an environment that has it.
 Needs absl-py and more_itertools.
 """
 
@@ -249,7 +250,8 @@ def run(chosen: argparse.Namespace) -> None:
             print(f"left out {file}: {error}")
     # their own code is written without rank promotion, a matter of style that no user feels
     jax.config.update("jax_numpy_rank_promotion", "allow")
-    waiting.sort(key=lambda one: one[0]["case"])
+    tried = {row["test"] for row in rows.values() if row["outcome"] != "skipped"}
+    waiting.sort(key=lambda one: (one[0]["test"] in tried, one[0]["case"]))
     for row, test in waiting:
         if (row["test"], row["case"]) in rows or chosen.match not in f"{row['test']}{row['case']}":
             continue
