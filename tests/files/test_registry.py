@@ -53,6 +53,8 @@ def test_every_public_kernel_layer_and_prior_can_be_saved():
         nn.Aggregate([[0.5, 0.5, 0.0]]),
         nn.Aggregate(scipy.sparse.csr_array(np.array([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]]))),
         nn.LocalConv((2, 1), weight_var=2.0),
+        nn.DotGeneral([[0.5, 1.0], [0.0, 2.0]], (1,)),
+        nn.Masked(nn.Conv(3, bias_var=0.1), nn.Relu(), nn.GlobalAvgPool()),
     ],
     ids=repr,
 )

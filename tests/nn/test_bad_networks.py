@@ -62,6 +62,8 @@ CASES = {
     "Resize((2, 2), 'area')": r"nn\.Resize: method must be one of 'nearest', .*got 'area'",
     "Aggregate([1.0, 2.0])": r"nn\.Aggregate: matrix must have shape \(positions out, positions in\); got \(2,\)",
     "on(images, Aggregate([[1.0, 2.0]]))": r"nn\.Aggregate\(<1 x 2>\) takes 2 positions, but it receives",
+    "DotGeneral([[1.0]], (0, 0))": r"nn\.DotGeneral: axes must be a tuple of different axes from 0 on; got \(0, 0\)",
+    "DotGeneral(1.0)": r"nn\.DotGeneral: constant must be a finite array with an axis for each of axes=\(0,\)",
     "on(images, PositionalEmbedding(), Flatten())": r"nn\.PositionalEmbedding must come after the first nn\.Conv",
     "LayerNorm(-1)": r"nn\.LayerNorm: over must be a tuple of axes from 0 on, or 'all'; got -1",
     "on(x, Dense(), LayerNorm((0,)), Relu())": r"nn\.LayerNorm has over=\(0,\), but it receives positions \(\)",
