@@ -21,6 +21,7 @@ from benchmarks import (  # noqa: F401 (they register)
     programs,
     small,
     sparse,
+    stacking,
     tables,
     treatments,
     uci,

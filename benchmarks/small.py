@@ -1,5 +1,6 @@
 """Intervals from few rows: the regressor with its defaults against published numbers, draw by draw."""
 
+import functools
 import json
 import os
 import subprocess
@@ -12,25 +13,25 @@ import numpy as np
 
 import widetail as wt
 from benchmarks._functions import CASES, Case
+from benchmarks._kept import Kept
 from benchmarks._registry import Result, benchmark
-from benchmarks._report import RESULTS, ROOT
+from benchmarks._report import ROOT
 
 DRAWS = 20
 COVERAGE = 0.95
 MISS = 2 / (1 - COVERAGE)
-# Every draw is kept as soon as it is done, and a later run goes on from there; delete the file to begin anew.
-KEPT = RESULTS / "small-draws.jsonl"
 
 
 @benchmark("small", f"95 % interval score over std of y, of functions of ten inputs; mean of {DRAWS} draws")
 def run() -> Iterator[Result]:
-    known = _known()
+    kept = Kept("small-draws.jsonl", "case", "draw")
+    found: dict[str, list[dict[str, Any]]] = {str(case): [] for case in CASES}
     for draw in range(DRAWS):
         for case in CASES:
-            if (str(case), draw) not in known:
-                known[str(case), draw] = _keep(str(case), draw, _measure(case, draw))
+            measure = functools.partial(_measure, case, draw)
+            found[str(case)].append(kept.get(measure, case=str(case), draw=draw))
     for case in CASES:
-        yield summary(case, [known[str(case), draw] for draw in range(DRAWS)])
+        yield summary(case, found[str(case)])
 
 
 def summary(case: Case, draws: list[dict[str, Any]]) -> Result:
@@ -66,20 +67,8 @@ def _measure(case: Case, draw: int) -> dict[str, Any]:
         "seconds": seconds,
         "load": os.getloadavg()[0],
         "architecture": model.architecture_,
+        "target": model.target_.describe(),
     }
-
-
-def _known() -> dict[tuple[str, int], dict[str, Any]]:
-    lines = KEPT.read_text().splitlines() if KEPT.exists() else []
-    return {(line["case"], line["draw"]): line for line in map(json.loads, lines)}
-
-
-def _keep(case: str, draw: int, measured: dict[str, Any]) -> dict[str, Any]:
-    line = {"case": case, "draw": draw, **measured}
-    RESULTS.mkdir(exist_ok=True)
-    with KEPT.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-    return line
 
 
 MOST_SECONDS = {100: 3.0, 400: 8.0}

@@ -13,7 +13,9 @@ from widetail.estimators._inputs import check_weights
 from widetail.estimators._probabilities import best_temperature, probability_of_largest
 from widetail.files import savable
 from widetail.kernels import Kernel
+from widetail.learning import WeightedPosterior
 from widetail.predictive import Elliptical, Predictive
+from widetail.process import Posterior
 
 Probabilities = Literal["softmax", "largest"]
 
@@ -29,6 +31,8 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     Args:
         net, prior, noise, learn: as in `ScaleMixtureRegressor`.
         choose_rows, learn_rows, max_iterations, random_state, verbose, table: as there.
+        integrate_rows: with at most so many rows, and no `net` of the user's own, candidates are averaged and their
+            hyperparameters integrated out, as there; 0 for never.
         standardise: whether to standardise the inputs.
         probabilities: "softmax" of the locations, with a temperature fitted to leave-one-out predictions, or "largest":
             the probability, under the predictive distribution, that a class has the largest output.
@@ -36,7 +40,8 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     Attributes:
         classes_: the labels.
         temperature_: the fitted factor of "softmax".
-        process_, posterior_, architecture_, choice_, evidence_fit_, table_: as in `ScaleMixtureRegressor`.
+        process_, posterior_, architecture_, choice_, evidence_fit_, integrated_, weighted_posterior_, table_: as in
+            `ScaleMixtureRegressor`.
 
     Example:
         >>> import numpy as np
@@ -65,8 +70,11 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         probabilities: Probabilities = "softmax",
         verbose: bool = False,
         table: Any = None,
+        integrate_rows: int = 200,
     ):
-        super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
+        super().__init__(
+            net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state, integrate_rows
+        )
         self.probabilities = probabilities
         self.verbose = verbose
         self.table = table
@@ -92,7 +100,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         targets = np.zeros((len(x), len(self.classes_)))
         targets[seen] = np.eye(len(self.classes_))[labels] - 1 / len(self.classes_)
         self._learn_and_condition(x, targets, weights)
-        self.temperature_ = best_temperature(self.posterior_.left_out().location, labels, weights[seen])
+        self.temperature_ = best_temperature(self._mixture.left_out().location, labels, weights[seen])
         return self
 
     def _networks(self, features: int, rows: int | None) -> dict[str, Kernel]:
@@ -101,27 +109,35 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of the centred one-hot targets, shape (m, classes)."""
         x = self._new_inputs(X)
-        return self._posterior_at(x)(x)
+        return self._mixture_at(x)(x)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, shape (m, classes)."""
         x = self._new_inputs(X)
         if self.probabilities == "softmax":
-            return softmax(self.temperature_ * self._posterior_at(x).location(x), axis=1)
-        dist = self._posterior_at(x).f(x)
-        scales, log_weights = (np.asarray(part) for part in self.posterior.scale.nodes())
-        if isinstance(dist, Elliptical):
-            std = np.sqrt(scales[:, None] * np.asarray(dist.dispersion))
-            return probability_of_largest(np.asarray(dist.loc), std, log_weights)
-        raise ValueError("probabilities='largest' needs noise='scaled', for which the location does not depend on it.")
+            return softmax(self.temperature_ * self._mixture_at(x).location(x), axis=1)
+        mixture = self._mixture_at(x)
+        if isinstance(mixture, WeightedPosterior):
+            parts = [_probability_of_largest(posterior, x) for posterior in mixture.posteriors]
+            return np.tensordot(mixture.weights, parts, 1)
+        return _probability_of_largest(mixture, x)
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the largest location."""
         x = self._new_inputs(X)
-        return self.classes_[np.argmax(self._posterior_at(x).location(x), axis=1)]
+        return self.classes_[np.argmax(self._mixture_at(x).location(x), axis=1)]
 
     def log_score(self, X: Any, y: Any) -> float:
         """Mean over rows of the log probability of the label; higher is better."""
         columns = np.searchsorted(self.classes_, y)
         p = self.predict_proba(X)[np.arange(len(columns)), columns]
         return float(np.mean(np.log(p)))
+
+
+def _probability_of_largest(posterior: Posterior, x: np.ndarray) -> np.ndarray:
+    dist = posterior.f(x)
+    scales, log_weights = (np.asarray(part) for part in posterior.scale.nodes())
+    if isinstance(dist, Elliptical):
+        std = np.sqrt(scales[:, None] * np.asarray(dist.dispersion))
+        return probability_of_largest(np.asarray(dist.loc), std, log_weights)
+    raise ValueError("probabilities='largest' needs noise='scaled', for which the location does not depend on it.")

@@ -73,6 +73,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
         learn_rows: int = 3000,
         max_iterations: int = 60,
         random_state: int = 0,
+        integrate_rows: int = 200,
     ):
         self.net = net
         self.prior = prior
@@ -83,12 +84,15 @@ class ExactEstimator(TableInputs, SavedEstimator):
         self.learn_rows = learn_rows
         self.max_iterations = max_iterations
         self.random_state = random_state
+        self.integrate_rows = integrate_rows
 
     def _check_parameters(self) -> None:
         for name in ("choose_rows", "learn_rows", "max_iterations"):
             check_count(name, getattr(self, name))
         if not isinstance(self.random_state, numbers.Integral):
             raise ValueError(f"random_state must be an integer; got {self.random_state!r}.")
+        if not isinstance(self.integrate_rows, numbers.Integral) or self.integrate_rows < 0:
+            raise ValueError(f"integrate_rows must be an integer, zero or more; got {self.integrate_rows!r}.")
 
     def _noise(self) -> Noise:
         """The noise from which learning starts."""
@@ -121,10 +125,6 @@ class ExactEstimator(TableInputs, SavedEstimator):
     def _costliest_noise(self) -> type:
         """Of those that may be learned, for the memory that it needs."""
         return type(self._noise())
-
-    def _most_rows_to_integrate(self) -> int:
-        """With at most so many rows hyperparameters are integrated out."""
-        return 0
 
     def _sums_are_candidates(self) -> bool:
         """Whether sums of functions of few features are among the default architectures."""
@@ -162,7 +162,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
         self.x_scaling_ = self._scaling(x, counts)
         x = self.x_scaling_.apply(x)
         self._forget()
-        if self.learn and self.net is None and len(y) <= self._most_rows_to_integrate():
+        if self.learn and self.net is None and len(y) <= self.integrate_rows:
             self._integrate(x, y, counts)
             return
         processes = self._processes(self._relevances(x), len(y) if self._sums_are_candidates() else None)
@@ -184,7 +184,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
             learned = Learned.as_given({name: with_noise_of_kind(one, kind, x) for name, one in processes.items()})
         self.choice_, self.evidence_fit_, self.noise_choice_ = learned.choice, learned.fit, learned.noise_choice
         self.architecture_, self.process_ = learned.name, learned.process
-        most = MORE_ROWS_FOR_ONE * self._most_rows_to_integrate()
+        most = MORE_ROWS_FOR_ONE * self.integrate_rows
         if self.learn and self.net is None and isinstance(learned.process.noise, ScaledNoise) and len(y) <= most:
             best = {learned.name: learned.process}
             options = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}

@@ -1,6 +1,5 @@
 """Regression with a scale mixture, as a scikit-learn estimator."""
 
-import numbers
 from typing import Any, Literal
 
 import jax
@@ -120,10 +119,11 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         table: Any = None,
         target: Any = "auto",
     ):
-        super().__init__(net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
+        super().__init__(
+            net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state, integrate_rows
+        )
         self.calibrate = calibrate
         self.verbose = verbose
-        self.integrate_rows = integrate_rows
         self.table = table
         self.target = target
 
@@ -131,9 +131,6 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         super()._check_parameters()
         if self.target not in TARGETS:
             raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
-        if not isinstance(self.integrate_rows, numbers.Integral) or self.integrate_rows < 0:
-            raise ValueError(f"integrate_rows must be an integer, zero or more; got {self.integrate_rows!r}.")
-
         kind = self._kind_of_noise()
         if kind == "auto" and not self.learn:
             raise ValueError("noise='auto' is chosen by learning: name a kind of noise, or leave learn at True.")
@@ -156,9 +153,6 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
     def _costliest_noise(self) -> type:
         kind = self._kind_of_noise()
         return type(self._noise()) if kind is None else RowNoise if kind == "rows" else InputNoise
-
-    def _most_rows_to_integrate(self) -> int:
-        return int(self.integrate_rows)
 
     def _sums_are_candidates(self) -> bool:
         return True

@@ -30,6 +30,7 @@ BENDS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5)
 BENDS_TO_LEARN_FROM = (-0.6, 0.6)
 STEPS = (0.05, 0.02)  # by which the best bend is looked for around the best so far
 ITERATIONS = 12
+ORDERS, PROPER = (1, 2, None), 40  # sums that a map and none are learned with at the end, and iterations
 # Whole numbers of which there are few are seen rounded; of many, rounding says nothing.
 MOST_INTEGERS = 25
 STEPS_PER_SPREAD = 5.0
@@ -125,7 +126,13 @@ def recognise(kind: Any, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] |
     if gain < GAIN:
         found, gain = Target(), 0.0
     bent, better = compared.best_bend()
-    return Target("real", bent, gain=better) if better >= gain + GAIN_OF_A_BEND else found
+    if better >= gain + GAIN_OF_A_BEND:
+        found = Target("real", bent, gain=better)
+    if found.warp is None:
+        return found
+    gain = compared.gain_when_learned(found.warp)
+    least = GAIN if found.kind != "real" else GAIN_OF_A_BEND
+    return dataclasses.replace(found, gain=gain) if gain >= least else Target()
 
 
 class _Comparison:
@@ -138,17 +145,35 @@ class _Comparison:
     def __init__(self, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] | None, seed: int):
         size = max(40, min(MOST_ROWS, int((MOST_NUMBERS / x.shape[1]) ** 0.5)))
         rows = np.random.default_rng(seed).permutation(len(y))[:size]
-        self.x, self.y = x[rows], y[rows]
-        kernel = Anova(3.0, 0.15)
-        kernel = kernel if places is None else for_table(kernel, places)
-        self.start = ScaleMixture(kernel, InverseGamma(0.5, 0.5), ScaledNoise(0.05), scale_sharing="per_output")
+        self.x, self.y, self.places = x[rows], y[rows], places
         self.processes: list[ScaleMixture] = []
         self.learn(None)
+
+    def _start(self, order: int | None = None) -> ScaleMixture:
+        """Where learning starts: sums of functions of so many features at once."""
+        kernel = Anova(3.0, 0.15, order)
+        kernel = kernel if self.places is None else for_table(kernel, self.places)
+        return ScaleMixture(kernel, InverseGamma(0.5, 0.5), ScaledNoise(0.05), scale_sharing="per_output")
 
     def learn(self, warp: Warp | None) -> None:
         """Learn from the values under a map, too."""
         z, _ = _standard([warp], self.y)
-        self.processes.append(fit_evidence(self.start, self.x, z, max_iterations=ITERATIONS, tolerance=1e-3).process)
+        self.processes.append(fit_evidence(self._start(), self.x, z, max_iterations=ITERATIONS, tolerance=1e-3).process)
+
+    def gain_when_learned(self, warp: Warp) -> float:
+        """What a map gains over none where sums of every order are learned properly, from both.
+
+        A function may be a sum over pairs as it is, and under a map a sum of nothing: rough learning sees that late.
+        """
+
+        def learned(warp: Warp | None) -> float:
+            z, log_slopes = _standard([warp], self.y)
+            fits = [
+                fit_evidence(self._start(order), self.x, z, max_iterations=PROPER, tolerance=1e-4) for order in ORDERS
+            ]
+            return max(fit.log_evidence for fit in fits) + float(log_slopes[0])
+
+        return learned(warp) - learned(None)
 
     def scores(self, maps: Sequence[Warp | None]) -> np.ndarray:
         """The log evidence of y under every map."""

@@ -8,7 +8,7 @@ The mean of the weights is the evidence of the candidate, by which candidates ar
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.optimize
@@ -21,6 +21,7 @@ from widetail.learning._hyperpriors import Hyperpriors
 from widetail.learning._objective import evidence_and_gradient, log_evidence
 from widetail.learning._parameters import Parameters
 from widetail.learning._row_fit import with_noise
+from widetail.learning._stacking import stacking_weights
 from widetail.learning._weighted_posterior import WeightedPosterior
 from widetail.process import Noise, RowFactors, ScaledNoise, ScaleMixture, check_counts, check_noise_weights
 from widetail.progress import Progress, reporter
@@ -100,6 +101,7 @@ def integrate_evidence(
     draws: int = 128,
     keep: int = 32,
     smooth: bool = True,
+    average: Literal["evidence", "stacking"] = "evidence",
     max_iterations: int = 100,
     tolerance: float = 1e-7,
     seed: int = 0,
@@ -123,6 +125,8 @@ def integrate_evidence(
         keep: how many processes to predict with: draws of all candidates, each as often as its weight says.
         smooth: whether the optimum is looked for from a second start as well: hardly any noise, and functions that
             hardly bend. False where candidates have been learned.
+        average: what candidates are averaged by: their "evidence", or "stacking", the weights with which they predict
+            left-out rows best together (see `stacking_weights`).
         max_iterations: of each optimisation.
         tolerance: of each optimisation, in nats per observation; it ends before where a step gains less than 0.003
             nats of all rows together.
@@ -143,6 +147,8 @@ def integrate_evidence(
         candidates = {"given": candidates}
     if not candidates:
         raise ValueError("candidates must hold at least one process.")
+    if average not in ("evidence", "stacking"):
+        raise ValueError(f"average must be 'evidence' or 'stacking'; got {average!r}.")
     x = x if hasattr(x, "dtype") else np.asarray(x)
     y = check_targets(x, y)
     rows = RowFactors.of(len(y), check_noise_weights(noise_weights, len(y)), check_counts(counts, len(y)))
@@ -154,12 +160,16 @@ def integrate_evidence(
         centre = problem.optimum(max_iterations, max(tolerance, FINE_GAIN / rows.observations), smooth=smooth)
         found[name] = _draw(problem, centre, draws, seed)
     report(len(candidates), len(candidates))
-    log_weights = np.concatenate([part.log_weights for part in found.values()])
-    weights = np.exp(log_weights - scipy.special.logsumexp(log_weights))
     processes = [process for part in found.values() for process in part.processes]
     names = [name for name, part in found.items() for _ in part.processes]
-    times = _as_often(weights, keep, seed)
     evidences = {name: float(scipy.special.logsumexp(part.log_weights)) for name, part in found.items()}
+    if average == "evidence":
+        shares = scipy.special.softmax(list(evidences.values()))
+    else:
+        left_out = [_left_out(part, x, y, rows, keep, seed) for part in found.values()]
+        shares = stacking_weights(np.array(left_out), rows.counts)
+    inside = [scipy.special.softmax(part.log_weights) for part in found.values()]
+    times = _as_often(np.concatenate([s * part for s, part in zip(shares, inside, strict=True)]), keep, seed)
     order = sorted(np.flatnonzero(times), key=lambda i: (-evidences[names[i]], -times[i]))
     return Integrated(
         processes=[processes[i] for i in order],
@@ -288,6 +298,14 @@ def _draw(problem: _Problem, centre: np.ndarray, draws: int, seed: int) -> _Draw
         effective=float(1 / np.sum(shares**2)),
         best=problem.parameters.process(centre),
     )
+
+
+def _left_out(found: _Draws, x: Any, y: np.ndarray, rows: RowFactors, keep: int, seed: int) -> np.ndarray:
+    """Log density of every row given the others, for a candidate with its hyperparameters integrated out."""
+    times = _as_often(scipy.special.softmax(found.log_weights), keep, seed)
+    kept = np.flatnonzero(times)
+    posteriors = [found.processes[i].condition(x, y, rows) for i in kept]
+    return WeightedPosterior(posteriors, times[kept] / np.sum(times)).left_out_log_prob()
 
 
 def _as_often(weights: np.ndarray, keep: int, seed: int) -> np.ndarray:

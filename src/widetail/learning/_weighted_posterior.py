@@ -47,9 +47,7 @@ class WeightedPosterior:
         location, scale = (np.stack(part) for part in zip(*left, strict=True))  # (J, n[, outputs])
         observed = self.posteriors[0].y
         degrees = float(self.posteriors[0].rows.observations)
-        log_density = np.stack([np.asarray(one.left_out_dist().log_prob(observed)) for one in self.posteriors])
-        log_density = log_density.reshape(*location.shape[:2], -1).sum(-1)
-        weights = scipy.special.softmax(np.log(self.weights)[:, None] - log_density, axis=0)  # (J, n)
+        weights = scipy.special.softmax(self._log_weights_over_left_out(), axis=0)  # (J, n)
         outputs = location[0].size // location.shape[1]
         weights = np.repeat(weights, outputs, axis=1)
         location, scale = (part.reshape(len(part), -1) for part in (location, scale))
@@ -67,3 +65,15 @@ class WeightedPosterior:
         )
         low, middle, high = roots.reshape(3, *observed.shape)
         return LeftOut(middle, 0.5 * (high - low))
+
+    def left_out_log_prob(self) -> np.ndarray:
+        """The log density of every row given all others, shape (n,), all outputs together; weights are those without
+        the row.
+        """
+        return -scipy.special.logsumexp(self._log_weights_over_left_out(), axis=0)
+
+    def _log_weights_over_left_out(self) -> np.ndarray:
+        """Logarithms of the weights over the density that each process gives to a row from the others, (J, n)."""
+        observed = self.posteriors[0].y
+        log_density = np.stack([np.asarray(one.left_out_dist().log_prob(observed)) for one in self.posteriors])
+        return np.log(self.weights)[:, None] - log_density.reshape(*log_density.shape[:2], -1).sum(-1)
