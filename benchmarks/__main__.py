@@ -4,6 +4,7 @@ import sys
 from benchmarks import (  # noqa: F401 (they register)
     agreement,
     classification,
+    conformal,
     distributed,
     empirical,
     ensembles,

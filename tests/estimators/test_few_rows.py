@@ -1,5 +1,7 @@
 """The regressor with few rows: hyperparameters integrated out, candidates averaged, hard cases."""
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -7,6 +9,8 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from widetail import predictive
+from widetail.datasets import FUNCTIONS
+from widetail.estimators._targets import recognise
 from widetail.learning import WeightedPosterior
 
 
@@ -87,6 +91,14 @@ def test_never_integrates_with_zero_rows():
     assert np.all(np.isfinite(given.predict(x)))
 
 
+def test_a_map_must_be_worth_it_where_pairs_are_learned_too():
+    """Dixon-Price is a sum over pairs as it is; a logarithm looks better as long as sums are learned roughly."""
+    x, y, _, _ = FUNCTIONS["dixon_price"].draw(220, 4, noise=0.005, seed=100)
+    found = recognise("auto", (x - x.mean(0)) / x.std(0), y, None, 0)
+    assert found.warp is None
+    assert found.describe() == "real"
+
+
 def test_left_out_is_what_refitting_without_the_row_says():
     """Weights and locations of two fixed processes, conditioned anew without each row."""
     rng = np.random.default_rng(3)
@@ -118,6 +130,18 @@ def test_quantiles_of_mixtures_invert_their_distribution_function():
         assert_allclose(below, level, rtol=1e-7)
 
 
+def test_upper_tails_have_the_digits_of_lower_ones():
+    """A level just below one is as far from it as the mirrored level is from zero, exactly."""
+    parts = [(4.0, np.array([0.3]), np.array([1.0])), (30.0, np.array([-1.0]), np.array([4.0]))]
+    dist = predictive.Weighted([predictive.StudentT(*law) for law in parts], [0.4, 0.6])
+    mirrored = predictive.Weighted([predictive.StudentT(df, -location, var) for df, location, var in parts], [0.4, 0.6])
+    for level in (1 - 1e-6, 1 - 1e-12, 1 - 2**-50):
+        point = dist.quantile(level)
+        assert_allclose(point, -mirrored.quantile(1 - level), rtol=1e-9)
+        above = 0.4 * scipy.stats.t.sf(point, 4.0, 0.3, 1.0) + 0.6 * scipy.stats.t.sf(point, 30.0, -1.0, 2.0)
+        assert_allclose(above, 1 - level, rtol=1e-6)
+
+
 def test_effects_of_features_are_the_parts_of_the_sum(sums):
     """y = 5 sin(3 x0) + 5 x1^2: what each adds, less its mean; the last two features add next to nothing."""
     model, x, _ = sums
@@ -137,3 +161,44 @@ def test_a_network_has_no_effects_of_features():
     model = wt.ScaleMixtureRegressor(net=wt.kernels.RBF(), learn=False).fit(x, x[:, 0])
     with pytest.raises(ValueError, match=r"no part of what was fitted \(given\)"):
         model.predict_effect(x, 0)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(140, 3))
+    y = np.where(x[:, 0] ** 2 + 0.3 * rng.normal(size=140) > 1, "out", "in")
+    return wt.ScaleMixtureClassifier(max_iterations=15).fit(x[:40], y[:40]), x[40:], y[40:]
+
+
+def test_a_classifier_averages_too(classes, tmp_path):
+    model, x, y = classes
+    assert len(model.integrated_.processes) > 1
+    assert model.score(x, y) > 0.85
+    found = model.predict_proba(x)
+    assert_allclose(found.sum(axis=1), 1.0)
+    assert -model.log_score(x, y) < 0.5
+    model.save(tmp_path / "model.widetail")
+    assert_allclose(wt.load(tmp_path / "model.widetail").predict_proba(x), found)
+
+
+def test_a_classifier_averages_probabilities_of_the_largest(classes):
+    model, x, _ = classes
+    model = copy.copy(model)
+    model.probabilities = "largest"
+    parts = []
+    for process in model.integrated_.processes:
+        one = copy.copy(model)
+        one.integrated_, one.weighted_posterior_ = None, None
+        one.posterior_ = process.posterior(model.posterior.x, model.posterior.y)
+        parts.append(one.predict_proba(x[:5]))
+    assert_allclose(model.predict_proba(x[:5]), np.tensordot(model.integrated_.weights, parts, 1))
+
+
+def test_a_classifier_that_never_averages():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 2))
+    model = wt.ScaleMixtureClassifier(max_iterations=3, integrate_rows=0).fit(x, x[:, 0] > 0)
+    assert model.integrated_ is None
+    with pytest.raises(ValueError, match="integrate_rows must be an integer"):
+        wt.ScaleMixtureClassifier(integrate_rows=-1).fit(x, x[:, 0] > 0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as reference
 
+import widetail as wt
 from widetail import nn
 from widetail.kernels import (
     RBF,
@@ -177,3 +178,28 @@ def test_bad_arguments(x):
         Anova(part_var=np.ones(2)).kernel(x)
     with pytest.raises(ValueError, match="alpha must be a positive number"):
         RationalQuadratic(alpha=-1.0)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_trends_are_those_of_universal_kriging(degree):
+    """With wide priors of the coefficients: generalised least squares, and a kernel around it."""
+    rng = np.random.default_rng(0)
+    points, new = np.sort(rng.uniform(-1, 1, 15)), np.array([-0.3, 2.0])
+    y = 2.0 - points + 3.0 * points**2 + np.sin(5 * points)
+    line = Linear(weight_var=1e5, bias_var=1e5)
+    trend = line if degree == 1 else line * Linear(weight_var=1.0, bias_var=1.0)
+    process = wt.ScaleMixture(trend + RBF(0.5), wt.PointMass(1.0), wt.ScaledNoise(0.01))
+    found = process.posterior(points[:, None], y)(new[:, None])
+
+    def rbf(a, b):
+        return np.exp(-0.5 * ((a[:, None] - b) / 0.5) ** 2)
+
+    inverse = np.linalg.inv(rbf(points, points) + 0.01 * np.eye(15))
+    basis, basis_new = (np.vander(part, degree + 1) for part in (points, new))
+    gram = np.linalg.inv(basis.T @ inverse @ basis)
+    coefficients = gram @ basis.T @ inverse @ y
+    cross = rbf(new, points) @ inverse
+    left = basis_new - cross @ basis
+    variance = 1.01 - np.sum(cross * rbf(new, points), axis=1) + np.sum((left @ gram) * left, axis=1)
+    np.testing.assert_allclose(found.mean, basis_new @ coefficients + cross @ (y - basis @ coefficients), rtol=1e-3)
+    np.testing.assert_allclose(found.var, variance, rtol=1e-3)
