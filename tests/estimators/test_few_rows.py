@@ -128,56 +128,6 @@ def test_quantiles_of_mixtures_invert_their_distribution_function():
         assert_allclose(below, level, rtol=1e-7)
 
 
-def test_a_map_must_be_worth_it_where_pairs_are_learned_too():
-    """Dixon-Price is a sum over pairs as it is; a logarithm looks better as long as sums are learned roughly."""
-    x, y, _, _ = FUNCTIONS["dixon_price"].draw(220, 4, noise=0.005, seed=100)
-    model = wt.ScaleMixtureRegressor(net=wt.kernels.RBF(2.0), max_iterations=1, calibrate=False).fit(x, y)
-    assert model.target_.describe() == "real"
-
-
-def test_left_out_is_what_refitting_without_the_row_says():
-    """Weights and locations of two fixed processes, conditioned anew without each row."""
-    rng = np.random.default_rng(3)
-    x = np.linspace(-1.5, 1.5, 30)[:, None]
-    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=30)
-    processes = [wt.ScaleMixture(wt.kernels.RBF(length), noise=wt.ScaledNoise(0.1)) for length in (0.5, 2.0)]
-
-    def together(rows):
-        posteriors = [process.posterior(x[rows], y[rows]) for process in processes]
-        weights = np.exp([posterior.log_evidence for posterior in posteriors])
-        return WeightedPosterior(posteriors, weights / weights.sum())
-
-    whole = together(np.arange(30)).left_out()
-    medians = [float(together(np.delete(np.arange(30), i))(x[[i]]).median[0]) for i in range(30)]
-    # the readout scale of each process is that of all rows: of thirty, next to that of twenty-nine
-    assert_allclose(whole.location, medians, atol=0.03)
-
-
-def test_quantiles_of_mixtures_invert_their_distribution_function():
-    rng = np.random.default_rng(1)
-    locations, widths = rng.normal(size=(5, 30)) * 10, np.exp(rng.normal(size=(5, 30)) * 2)
-    degrees, weights = np.array([0.7, 2.0, 5.0, 30.0, 500.0]), np.array([0.5, 0.2, 0.1, 0.1999, 1e-4])
-    dist = predictive.Weighted(
-        [predictive.StudentT(*law) for law in zip(degrees, locations, widths**2, strict=True)], weights
-    )
-    for level in (1e-9, 0.025, 0.5, 0.9, 1 - 1e-6):
-        point = dist.quantile(level)
-        below = weights @ scipy.stats.t.cdf(point, degrees[:, None], locations, widths)
-        assert_allclose(below, level, rtol=1e-7)
-
-
-def test_upper_tails_have_the_digits_of_lower_ones():
-    """A level just below one is as far from it as the mirrored level is from zero, exactly."""
-    parts = [(4.0, np.array([0.3]), np.array([1.0])), (30.0, np.array([-1.0]), np.array([4.0]))]
-    dist = predictive.Weighted([predictive.StudentT(*law) for law in parts], [0.4, 0.6])
-    mirrored = predictive.Weighted([predictive.StudentT(df, -location, var) for df, location, var in parts], [0.4, 0.6])
-    for level in (1 - 1e-6, 1 - 1e-12, 1 - 2**-50):
-        point = dist.quantile(level)
-        assert_allclose(point, -mirrored.quantile(1 - level), rtol=1e-9)
-        above = 0.4 * scipy.stats.t.sf(point, 4.0, 0.3, 1.0) + 0.6 * scipy.stats.t.sf(point, 30.0, -1.0, 2.0)
-        assert_allclose(above, 1 - level, rtol=1e-6)
-
-
 def test_effects_of_features_are_the_parts_of_the_sum(sums):
     """y = 5 sin(3 x0) + 5 x1^2: what each adds, less its mean; the last two features add next to nothing."""
     model, x, _ = sums

@@ -19,7 +19,7 @@ def coverages(found: Sequence[Any]) -> Any:
         held = [100 * np.mean(part.holds) for part in mine]
         axes.plot(at, held, "os^"[place], color=COLOURS[place], ms=7, alpha=0.85, label=model)
     axes.axhline(90, color=REFERENCE_GREY, lw=1.2)
-    axes.annotate("promised", (len(tables) - 0.62, 90.5), color=REFERENCE_GREY, fontsize="small", ha="right")
+    axes.annotate("promised", (-0.49, 90.5), color=REFERENCE_GREY, fontsize="small")
     axes.set_xticks(range(len(tables)), tables)
     axes.set_xlim(-0.5, len(tables) - 0.5)
     axes.set_ylim(top=100.9)

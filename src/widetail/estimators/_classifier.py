@@ -106,6 +106,9 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
     def _networks(self, features: int, rows: int | None) -> dict[str, Kernel]:
         return networks_for_classes(features)
 
+    def _networks_for_few(self, features: int) -> dict[str, Kernel]:
+        return super()._networks_for_few(features) | {"linear": networks_for_classes(features)["linear"]}
+
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of the centred one-hot targets, shape (m, classes)."""
         x = self._new_inputs(X)

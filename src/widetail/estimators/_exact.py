@@ -119,6 +119,10 @@ class ExactEstimator(TableInputs, SavedEstimator):
         """Those to choose from."""
         return default_networks(features, rows)
 
+    def _networks_for_few(self, features: int) -> dict[str, Kernel]:
+        """Those to average where rows are few."""
+        return candidates_for_few_rows(features)
+
     def _process(self, net: Any) -> ScaleMixture:
         # A smooth function of a feature is a small part of a large one: its readout variance may be thousands.
         default = InverseGamma(0.5, 0.5) if isinstance(net, Anova) else InverseGamma(2.0, 2.0)
@@ -134,7 +138,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
 
     def _integrate(self, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> None:
         """Condition many processes, weighted, in place of the best one."""
-        candidates = {name: self._process(net) for name, net in candidates_for_few_rows(self._relevances(x)).items()}
+        candidates = {name: self._process(net) for name, net in self._networks_for_few(self._relevances(x)).items()}
         shared = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}
         noise, weights = None, None
         if self._kind_of_noise() is not None or isinstance(self.noise, (RowNoise, InputNoise)):
