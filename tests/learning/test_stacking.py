@@ -52,7 +52,7 @@ def test_left_out_densities_are_those_of_refitting():
     assert_allclose(together(np.arange(12)).left_out_log_prob(), expected, rtol=1e-8)
 
 
-def test_candidates_by_stacking(as_users_have_it):
+def test_candidates_by_stacking(as_users_call):
     x = np.linspace(-1.5, 1.5, 30)[:, None]
     y = np.sin(3.0 * x[:, 0]) + 0.05 * RNG.normal(size=30)
     noise = wt.ScaledNoise(0.01)
