@@ -10,7 +10,7 @@ from widetail.experiments._paper import PaperTable
 from widetail.experiments._registry import Findings, Results
 from widetail.experiments._reliability import reliability_figure
 from widetail.experiments._report import Bullets, Figure, Prose, Section, Table
-from widetail.experiments._tables import ours, papers, side_by_side
+from widetail.experiments._tables import between, ours, papers, side_by_side
 
 CORNER = "data set"
 
@@ -52,7 +52,7 @@ class Comparison:
         cases = {row["case"]: shown(*row["case"].split("/")) for row in rows}
         gaps = paired_differences(rows, ("case",), "model", self.mixture, self.plain, ("seed",), "nll")
         return Findings(
-            self._sentences(cases, gaps, results.config.seeds),
+            self._sentences(cases, gaps),
             [
                 Section("Negative log-likelihood and accuracy", self._scores(rows, cases, gaps)),
                 Section("Calibration", self._calibration(rows, cases)),
@@ -62,8 +62,10 @@ class Comparison:
             ],
         )
 
-    def _sentences(self, cases: Mapping[str, str], gaps: Mapping[Any, Any], seeds: int) -> list[str]:
-        clear = [gaps[(case,)] for case in cases if gaps[(case,)].is_clear]
+    def _sentences(self, cases: Mapping[str, str], gaps: Mapping[Any, Any]) -> list[str]:
+        found = [gaps[(case,)] for case in cases]
+        seeds = between([gap.size for gap in found], 0)
+        clear = [gap for gap in found if gap.is_clear]
         better = sum(gap.mean < 0 for gap in clear)
         largest = f", by at most {max(abs(gap.mean) for gap in clear):.2g} nats" if clear else ""
         sentences = [
@@ -71,10 +73,17 @@ class Comparison:
             f"t-test at 5 %: **lower on {better}, higher on {len(clear) - better}{largest}, neither on "
             f"{len(cases) - len(clear)}**."
         ]
+        if all(gap.size == 1 for gap in found):
+            sentences = [
+                f"NLL of {self.mixture} minus that of {self.plain}, one seed, on {len(cases)} cases: "
+                f"{between([gap.mean for gap in found], 4)} nats."
+            ]
         left_out = [case for case in cases if case.endswith("/left_out")]
         if left_out:
             numbers = ", ".join(
-                f"{cases[case]} {gaps[(case,)].mean:+.3f} ± {gaps[(case,)].error:.3f}" for case in left_out
+                f"{cases[case]} {gap.mean:+.3f}" + (f" ± {gap.error:.3f}" if gap.size > 1 else "")
+                for case in left_out
+                for gap in [gaps[(case,)]]
             ).replace("-", "\N{MINUS SIGN}")
             sentences.append(
                 f"With classes that were never seen in training (nats per image, {self.mixture} minus {self.plain}): "
