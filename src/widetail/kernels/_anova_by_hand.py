@@ -79,13 +79,34 @@ class AnovaByHand(ByHand):
             exponents = side1[:, :, None] - side2[:, None]
             np.multiply(exponents, exponents, out=exponents)
         else:
-            exponents = np.stack(group_distances(side1, side2, self.places))
+            exponents = self._group_squares(side1, side2)
             if side1 is side2:  # a row's gaps are not away from themselves
                 exponents[:, range(side1.shape[1]), range(side1.shape[1])] = 0.0
         np.negative(exponents, out=exponents)
         terms = np.exp(exponents)
         terms *= self._parts(side1)
         return terms, exponents
+
+    def _group_squares(self, side1: np.ndarray, side2: np.ndarray) -> np.ndarray:
+        """Squared distances of every group, shape (groups, n1, n2); of many features at once by a matrix product."""
+        places = np.asarray(self.places)
+        known, groups = len(places), max(places) + 1
+        squares = np.empty((groups, side1.shape[1], side2.shape[1]))
+        for group, out in enumerate(squares):
+            features = np.flatnonzero(places == group)
+            first, second = side1[features], side2[features]
+            own1, own2 = side1[known + group] ** 2, side2[known + group] ** 2
+            if len(features) == 1:
+                np.subtract(first[0][:, None], second[0], out=out)
+                np.multiply(out, out, out=out)
+            else:  # levels of a category, or points on a circle: they lie at the origin
+                np.matmul(-2 * first.T, second, out=out)
+                own1, own2 = own1 + np.sum(first**2, axis=0), own2 + np.sum(second**2, axis=0)
+            if np.any(own1) or np.any(own2):
+                out += own1[:, None]
+                out += own2
+                np.maximum(out, 0.0, out=out)
+        return squares
 
     def _combine(self, terms: np.ndarray, parts: np.ndarray) -> np.ndarray:
         if self.order is None:
