@@ -123,7 +123,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         x, y, counts, guide, labels = self._shuffled(x, y, counts, guide, labels)
         self.kernel_, noise = self._learned_kernel(x, guide, counts)
         likelihood = self._informed(likelihood, noise)
-        self.kernel_ = self._compared(self.kernel_, likelihood, x, y, counts, labels)
+        self.kernel_, options = self._compared(self.kernel_, likelihood, x, y, counts, labels)
         self._keep(
             sparse.fit(
                 self.kernel_,
@@ -135,7 +135,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
                 outputs=outputs,
                 counts=counts,
                 labels=labels,
-                options=self.options,
+                options=options,
                 is_shuffled=True,
                 seed=self._seed,
                 cache=self.cache,
@@ -185,9 +185,9 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
 
     def _compared(
         self, kernel: Kernel, likelihood: Likelihood, x: np.ndarray, y: np.ndarray, counts: np.ndarray, labels: Any
-    ) -> Kernel:
-        """The kernel that evidence found, or a better one."""
-        return kernel
+    ) -> tuple[Kernel, TrainingOptions | None]:
+        """The kernel that evidence found, or a better one, and how to train with it."""
+        return kernel, self.options
 
     def _learned_kernel(self, x: np.ndarray, guide: np.ndarray, counts: np.ndarray) -> tuple[Kernel, float]:
         """The kernel with hyperparameters of the largest Gaussian evidence on a subset, and the noise found."""

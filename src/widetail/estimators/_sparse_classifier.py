@@ -1,5 +1,6 @@
 """Classification with a sparse scale mixture, as a scikit-learn estimator."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from widetail.estimators._architecture import plain_networks
-from widetail.estimators._class_choice import FEWEST_ROWS, scores_by_folds
+from widetail.estimators._class_choice import FEWEST_ROWS, choose_for_classes
 from widetail.estimators._files import PATHS, SavedEstimator
 from widetail.estimators._inputs import with_weights
 from widetail.estimators._scaling import Scaling
@@ -34,7 +35,8 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     inverse gamma, and any other prior by a categorical on a grid of logarithms. The kernel's hyperparameters are
     learned first, by the evidence of a Gaussian likelihood on a subset of the rows, and then fixed, as are the inducing
     inputs: features are computed once, and training is matrix products. Of tables, networks that were learned, plain
-    ones and linear functions are compared by the labels of left-out rows (up to 400, four folds).
+    ones and linear functions are compared by the labels of left-out rows (up to 400, four folds), and without a prior
+    of the user's own the scale is held where it gives these the best probabilities.
 
     Args:
         net: a network of `widetail.nn` or a kernel; by default one is chosen by evidence for tables, and images
@@ -209,16 +211,19 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
 
     def _compared(
         self, kernel: Kernel, likelihood: Likelihood, x: np.ndarray, y: np.ndarray, counts: np.ndarray, labels: Any
-    ) -> Kernel:
+    ) -> tuple[Kernel, TrainingOptions | None]:
         self.architecture_, self.network_scores_ = "given", None
         if self.net is not None or not self.learn or x.ndim > 2 or len(x) < FEWEST_ROWS:
-            return kernel
+            return kernel, self.options
         line, plain = self._on_table(Linear(1.0 / self._relevances(x), 0.1)), plain_networks()
         candidates = {"learned": kernel, "learned + linear": kernel + line}
         candidates |= {name: self._on_table(net) for name, net in plain.items()}
-        scores = scores_by_folds(candidates, self._prior, likelihood, x, y, labels, counts, self._seed)
-        self.architecture_, self.network_scores_ = max(scores, key=lambda name: scores[name]), scores
-        return candidates[self.architecture_]
+        found = choose_for_classes(candidates, likelihood, x, y, labels, counts, self._seed)
+        self.architecture_, self.network_scores_ = found.name, found.scores
+        options = TrainingOptions() if self.options is None else self.options
+        if self.prior is None and options.scale == "bound" and options.optimiser != "adam":
+            options = dataclasses.replace(options, scale=found.scale)
+        return candidates[found.name], options
 
     def _learned(self) -> dict[str, Any]:
         return super()._learned() | ({} if self.doubt_ is None else {"doubt_": self.doubt_})

@@ -99,7 +99,9 @@ def fit(
     precision = options.precision
     if precision == "auto":
         precision = "float64" if len(x) * len(chosen) <= MOST_DOUBLE_FEATURES else "float32"
-    q = Variational.at_prior(outputs, len(chosen), law_for(prior, learn=options.scale != "given"))
+    law = law_for(prior, learn=options.scale != "given")
+    law = law if isinstance(options.scale, str) else law.held_at(float(options.scale))
+    q = Variational.at_prior(outputs, len(chosen), law)
     found = None
     if options.optimiser == "adam" or options.train_inputs or options.train_kernel:
         found = course.moved(kernel, chosen, precision, x, y, counts, likelihood, q)

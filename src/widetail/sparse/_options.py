@@ -24,7 +24,8 @@ class TrainingOptions:
         selection: how inducing inputs are chosen: "greedy", "kmeans" or "balanced" (`choose_inducing` says how), or
             "auto": "kmeans" for images with an axis of channels, "greedy" for anything else.
         scale: what q(scale) follows: "bound", the evidence lower bound; "held_out", the log score of held-out rows for
-            its centre and the bound for its width; "given", the value of a `PointMass` (other priors follow the bound).
+            its centre and the bound for its width; "given", the value of a `PointMass` (other priors follow the bound);
+            or a number, at which its centre is held (one over the expectation of one over the scale).
         residual_share: how much of the residual variance $k_{xx} - a_x^\\top a_x$, which the inducing inputs do not
             explain, is part of the model, from 0 to 1;
             "held_out" keeps it unless the log score of held-out rows is clearly better without; "auto" is "held_out"
@@ -74,12 +75,13 @@ class TrainingOptions:
             raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction!r}.")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be 'auto', 'float32' or 'float64'; got {self.precision!r}.")
-        if self.scale not in SCALES:
-            raise ValueError(f"scale must be 'bound', 'held_out' or 'given'; got {self.scale!r}.")
+        is_number = isinstance(self.scale, numbers.Real) and 0 < float(self.scale) < float("inf")
+        if self.scale not in SCALES and not is_number:
+            raise ValueError(f"scale must be 'bound', 'held_out', 'given' or a positive number; got {self.scale!r}.")
         if self.optimiser not in OPTIMISERS:
             raise ValueError(f"optimiser must be 'natural', 'stochastic' or 'adam'; got {self.optimiser!r}.")
-        if self.optimiser == "adam" and self.scale == "held_out":
-            raise ValueError("scale must be 'bound' or 'given' with optimiser 'adam'; got 'held_out'.")
+        if self.optimiser == "adam" and self.scale not in ("bound", "given"):
+            raise ValueError(f"scale must be 'bound' or 'given' with optimiser 'adam'; got {self.scale!r}.")
         is_share = isinstance(self.residual_share, numbers.Real) and 0 <= float(self.residual_share) <= 1
         if self.residual_share not in ("auto", "held_out") and not is_share:
             raise ValueError(
