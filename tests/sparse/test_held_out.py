@@ -143,3 +143,19 @@ def test_estimators_choose(tmp_path):
         held.save(tmp_path / "held")
         more = wt.load(tmp_path / "held").partial_fit(x[1200:], y[1200:])
         assert_allclose(more.model_.q.law.mean_precision, held.model_.q.law.mean_precision, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "prior", [wt.InverseGamma(2.0, 2.0), wt.PointMass(1.0), wt.HalfCauchy(1.0)], ids=lambda one: type(one).__name__
+)
+def test_the_scale_is_held_at_a_number(prior):
+    x = np.linspace(-1.0, 1.0, 24)[:, None]
+    options = sparse.TrainingOptions(scale=9.0, residual_share=1.0)
+    model = sparse.fit(wt.kernels.RBF(), prior, sparse.Bernoulli(), x, (x > 0) * 1.0, inducing=8, options=options)
+    assert_allclose(1 / model.q.law.mean_precision, 9.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [-1.0, 0.0, float("inf"), "large"])
+def test_scales_that_are_none(scale):
+    with pytest.raises(ValueError, match="scale must be"):
+        sparse.TrainingOptions(scale=scale)
