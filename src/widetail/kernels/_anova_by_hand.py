@@ -27,6 +27,12 @@ class AnovaByHand(ByHand):
         self.order = order
         self.price = float(interaction_var)
         self.places = places
+        groups = [] if places is None else range(max(places) + 1)
+        self.members = [np.flatnonzero(np.asarray(places) == group) for group in groups]
+
+    def numbers_per_pair(self, features: int) -> int:
+        """One for each group."""
+        return len(self.members) or features
 
     def side(self, x: np.ndarray) -> np.ndarray:
         """The features, and gaps if there are any, in units of their length times the root of two; one a row."""
@@ -89,20 +95,19 @@ class AnovaByHand(ByHand):
 
     def _group_squares(self, side1: np.ndarray, side2: np.ndarray) -> np.ndarray:
         """Squared distances of every group, shape (groups, n1, n2); of many features at once by a matrix product."""
-        places = np.asarray(self.places)
-        known, groups = len(places), max(places) + 1
-        squares = np.empty((groups, side1.shape[1], side2.shape[1]))
-        for group, out in enumerate(squares):
-            features = np.flatnonzero(places == group)
-            first, second = side1[features], side2[features]
-            own1, own2 = side1[known + group] ** 2, side2[known + group] ** 2
+        known = len(side1) - len(self.members)
+        squares = np.empty((len(self.members), side1.shape[1], side2.shape[1]))
+        gaps1, gaps2 = side1[known:] ** 2, side2[known:] ** 2
+        has_gaps = np.any(gaps1, axis=1) | np.any(gaps2, axis=1)
+        for group, (features, out) in enumerate(zip(self.members, squares, strict=True)):
+            first, second, own1, own2 = side1[features], side2[features], gaps1[group], gaps2[group]
             if len(features) == 1:
                 np.subtract(first[0][:, None], second[0], out=out)
                 np.multiply(out, out, out=out)
             else:  # levels of a category, or points on a circle: they lie at the origin
                 np.matmul(-2 * first.T, second, out=out)
                 own1, own2 = own1 + np.sum(first**2, axis=0), own2 + np.sum(second**2, axis=0)
-            if np.any(own1) or np.any(own2):
+            if has_gaps[group] or len(features) > 1:
                 out += own1[:, None]
                 out += own2
                 np.maximum(out, 0.0, out=out)

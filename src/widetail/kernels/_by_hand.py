@@ -32,6 +32,10 @@ class ByHand(abc.ABC):
 
     most_pairs: float = float("inf")
 
+    def numbers_per_pair(self, features: int) -> int:
+        """How many numbers there are at once for a pair of rows: tiles are smaller where there are many."""
+        return features
+
     @abc.abstractmethod
     def side(self, x: np.ndarray) -> Any:
         """All that rows (n, d) contribute by themselves."""
@@ -101,7 +105,7 @@ def pull_back_by_hand(
 
 
 def _sides(hand: ByHand, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Blocks, Blocks, list[Any], list[Any]]:
-    rows = max(8, int((TILE_NUMBERS / x1.shape[1]) ** 0.5))
+    rows = max(8, int((TILE_NUMBERS / hand.numbers_per_pair(x1.shape[1])) ** 0.5))
     blocks1 = Blocks(len(x1), rows)
     sides1 = [hand.side(x1[blocks1[i]]) for i in range(len(blocks1))]
     if x2 is None:

@@ -143,6 +143,10 @@ class GroupedByHand(ByHand):
         self.net, self.factor, self.known, self.everywhere = net, factor, known, everywhere
         self.most_pairs = net.most_pairs
 
+    def numbers_per_pair(self, features: int) -> int:
+        """As the network of the groups, whose products over features are of matrices."""
+        return self.net.numbers_per_pair(int(np.max(self.everywhere)) + 1)
+
     def side(self, x: np.ndarray) -> _Side:
         """Those of the network."""
         first, second = _both(self.factor * x, self.known, np)
