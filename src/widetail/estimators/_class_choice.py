@@ -6,7 +6,8 @@ bound hold the scale small, which makes probabilities too cautious where classes
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,10 +21,11 @@ FOLDS = 4
 MOST_ROWS = 400  # that are compared by
 FEWEST_ROWS = 20  # with fewer the comparison would be chance
 ROUGH = TrainingOptions(residual_share=1.0, tolerance=1e-4, max_iterations=25, scale="given")
-# Candidates meet at the first scale; with the best of them others are tried, up and then down, by this factor.
+# Candidates meet at the first scale; with the best of them others are tried, up and then down, by this factor. So it is
+# with the best of those that were learned.
 FIRST_SCALE, FACTOR = 16.0, 4.0
 MOST_STEPS = 4
-KEPT = 2
+CLEARLY = 2.0  # standard errors of a difference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +52,12 @@ def choose_for_classes(
     labels: np.ndarray,
     counts: np.ndarray,
     seed: int,
+    learned: Collection[str] = (),
 ) -> ClassChoice:
     """The candidate and the scale that give left-out rows the best probabilities.
 
-    Every fold has its share of every class; all rows that it is trained on are inducing inputs.
+    Every fold has its share of every class; all rows that it is trained on are inducing inputs. Candidates whose
+    numbers were learned from these rows have seen those that are left out: they must be better by two standard errors.
 
     Args:
         candidates: by name.
@@ -63,12 +67,15 @@ def choose_for_classes(
         labels: class numbers, shape (n,).
         counts: how often each row was observed.
         seed: of training.
+        learned: names of candidates whose numbers were learned from these rows.
     """
     used = min(len(x), MOST_ROWS) // FOLDS * FOLDS  # folds of one size are compiled once
     fold = np.empty(used, int)
     fold[np.argsort(labels[:used], kind="stable")] = np.arange(used) % FOLDS
+    weights = counts[:used] / np.sum(counts[:used])
 
-    def score(kernel: Kernel, scale: float) -> float:
+    def log_probabilities(kernel: Kernel, scale: float) -> np.ndarray:
+        """Of the labels of all rows, each from the folds without it."""
         log_p = np.empty(used)
         for number in range(FOLDS):
             seen, left = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
@@ -86,18 +93,39 @@ def choose_for_classes(
             )
             p = model.class_probabilities(x[left], seed=seed).probabilities
             log_p[left] = np.log(np.maximum(p[np.arange(len(left)), labels[left]], np.finfo(np.float64).tiny))
-        return float(np.average(log_p, weights=counts[:used]))
+        return log_p
 
-    best = {name: (score(kernel, FIRST_SCALE), FIRST_SCALE) for name, kernel in candidates.items()}
-    for name in sorted(best, key=lambda name: -best[name][0])[:KEPT]:
+    found = {name: _Best(log_probabilities(kernel, FIRST_SCALE), FIRST_SCALE) for name, kernel in candidates.items()}
+
+    def mean(name: str) -> float:
+        return float(weights @ found[name].log_p)
+
+    def climb(name: str) -> None:
+        """Try larger scales as long as they are better, or smaller ones."""
         for factor in (FACTOR, 1 / FACTOR):
             for step in range(1, MOST_STEPS + 1):
                 scale = FIRST_SCALE * factor**step
-                found = score(candidates[name], scale)
-                if found <= best[name][0]:
+                log_p = log_probabilities(candidates[name], scale)
+                if weights @ log_p <= mean(name):
                     break
-                best[name] = found, scale
-            if best[name][1] > FIRST_SCALE:
-                break  # what is below is worse
-    chosen = max(best, key=lambda name: best[name][0])
-    return ClassChoice(chosen, best[chosen][1], {name: score for name, (score, _) in best.items()})
+                found[name] = _Best(log_p, scale)
+            if found[name].scale > FIRST_SCALE:
+                return
+
+    plain = [name for name in candidates if name not in learned]
+    for group in filter(None, (plain, list(learned))):
+        climb(max(group, key=mean))
+    chosen = max(plain, key=mean)
+    for name in sorted(learned, key=mean):
+        gain = found[name].log_p - found[chosen].log_p
+        average = float(weights @ gain)
+        if average > CLEARLY * np.sqrt(weights @ (gain - average) ** 2 / used):
+            chosen = name
+    return ClassChoice(chosen, found[chosen].scale, {name: mean(name) for name in found})
+
+
+class _Best(NamedTuple):
+    """Log probabilities of the labels of all rows, and the scale."""
+
+    log_p: np.ndarray
+    scale: float

@@ -215,10 +215,10 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         self.architecture_, self.network_scores_ = "given", None
         if self.net is not None or not self.learn or x.ndim > 2 or len(x) < FEWEST_ROWS:
             return kernel, self.options
-        line, plain = self._on_table(Linear(1.0 / self._relevances(x), 0.1)), plain_networks()
-        candidates = {"learned": kernel, "learned + linear": kernel + line}
-        candidates |= {name: self._on_table(net) for name, net in plain.items()}
-        found = choose_for_classes(candidates, likelihood, x, y, labels, counts, self._seed)
+        line = self._on_table(Linear(1.0 / self._relevances(x), 0.1))
+        learned = {"learned": kernel, "learned + linear": kernel + line}
+        candidates = {name: self._on_table(net) for name, net in plain_networks().items()} | learned
+        found = choose_for_classes(candidates, likelihood, x, y, labels, counts, self._seed, list(learned))
         self.architecture_, self.network_scores_ = found.name, found.scores
         options = TrainingOptions() if self.options is None else self.options
         if self.prior is None and options.scale == "bound" and options.optimiser != "adam":
