@@ -31,6 +31,7 @@ from widetail.learning import choose as choose
 from widetail.learning import fit_evidence as fit_evidence
 from widetail.priors import BetaPrime as BetaPrime
 from widetail.priors import BurrXII as BurrXII
+from widetail.priors import Contaminated as Contaminated
 from widetail.priors import Gamma as Gamma
 from widetail.priors import HalfCauchy as HalfCauchy
 from widetail.priors import InverseGamma as InverseGamma

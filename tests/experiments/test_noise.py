@@ -40,6 +40,12 @@ def test_wrong_targets(kind):
     else:
         assert 3 < np.std(moved) / np.std(case.y) < 7
     assert np.array_equal(many.y_test, case.y_test)
+    assert set(many.wrong) == set(changed[1])
+    known = many.without_wrong()
+    assert len(known.y) == 80
+    assert {(*x, y) for x, y in zip(known.x, known.y, strict=True)} < {
+        (*x, y) for x, y in zip(case.x, case.y, strict=True)
+    }
 
 
 def test_noise_of_functions_grows_along_their_first_input():
@@ -77,7 +83,8 @@ def made_up(task, rng):
         "in_90%": 0.9,
         "in_90%_by_width": [0.9] * 5,
     }
-    return {**task.key, **row, "seconds": 1.0, "processor_seconds": 1.0}
+    about = {"measured": True, "noise": "rows"}
+    return {**task.key, **row, **about, "seconds": 1.0, "processor_seconds": 1.0}
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -87,5 +94,5 @@ def test_a_report_of_what_there_is(share):
     assert len({str(task.key) for task in tasks}) == len(tasks)
     rows = [made_up(task, rng) for task in tasks[: round(share * len(tasks))]]
     found = noise.EXPERIMENT.findings(Results(CONFIG, "full", rows, lambda *key: {}))
-    assert len(found.sections) == 4
+    assert len(found.sections) == 7
     assert bool(found.sentences) == (share > 0)

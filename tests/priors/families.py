@@ -1,9 +1,42 @@
 """Priors of the readout variance next to the same laws in scipy: the oracles of several test modules."""
 
 import numpy as np
+import scipy.optimize
 import scipy.stats
 
 from widetail import priors
+
+
+class TwoLaws:
+    """A law that is `first` with probability 1 - share, else `second`."""
+
+    def __init__(self, share, first, second):
+        self.share, self.parts = share, (first, second)
+
+    def _mean_of(self, name, *args):
+        first, second = (getattr(part, name)(*args) for part in self.parts)
+        return (1 - self.share) * first + self.share * second
+
+    def cdf(self, x):
+        return self._mean_of("cdf", x)
+
+    def logpdf(self, x):
+        return np.log(self._mean_of("pdf", x))
+
+    def mean(self):
+        return self._mean_of("mean")
+
+    def support(self):
+        return self.parts[0].support()
+
+    def ppf(self, p):
+        def root(p):
+            ends = [part.ppf(p) for part in self.parts]
+            gap = (lambda x: self.cdf(x) - p) if p < 0.5 else (lambda x: 1 - p - self._mean_of("sf", x))
+            return scipy.optimize.brentq(gap, min(ends), max(ends), xtol=1e-300, rtol=1e-14)
+
+        return np.vectorize(root)(p)
+
 
 FAMILIES = {
     "inverse gamma": (priors.InverseGamma(2.0, 3.0), scipy.stats.invgamma(2.0, scale=3.0)),
@@ -14,6 +47,10 @@ FAMILIES = {
     "gamma": (priors.Gamma(1.5, 2.0), scipy.stats.gamma(1.5, scale=0.5)),
     "half-Cauchy": (priors.HalfCauchy(2.0), scipy.stats.halfcauchy(scale=2.0)),
     "beta prime": (priors.BetaPrime(0.5, 2.5, scale=2.0), scipy.stats.betaprime(0.5, 2.5, scale=2.0)),
+    "contaminated": (
+        priors.Contaminated(0.2, a=20.0, far=30.0, tail=1.5),
+        TwoLaws(0.2, scipy.stats.invgamma(20.0, scale=20.0), scipy.stats.invgamma(1.5, scale=45.0)),
+    ),
     "wrapped Weibull": (
         priors.ScalePrior.wrap(scipy.stats.weibull_min(1.5, scale=2.0)),
         scipy.stats.weibull_min(1.5, scale=2.0),

@@ -1,5 +1,7 @@
 """Noise that depends on the input: its own optimum, bounds, limits, and a long chain as the truth."""
 
+import warnings
+
 import jax
 import numpy as np
 import pytest
@@ -174,7 +176,9 @@ def test_counts_outputs_and_updates():
 def test_extreme_targets_end_clearly():
     x, y = data(20)
     for variance, targets in ((1e-12, y), (0.03, 1e6 * np.sign(y)), (0.03, 0.0 * y)):
-        with np.errstate(divide="raise", invalid="raise"):
+        with np.errstate(divide="raise", invalid="raise"), warnings.catch_warnings():
+            # with next to no noise the bound is still rising after the last step, and a warning says so
+            warnings.filterwarnings("ignore", r"the noise of the inputs still changes.*\(1e-12\)")
             posterior = process(variance, wt.InverseGamma(2.0, 2.0)).posterior(x, targets)
         assert np.isfinite(posterior.log_evidence)
         assert np.all(np.isfinite(posterior.noise_weights))

@@ -53,7 +53,8 @@ def parse_prior(text: str) -> Any:
     """A prior of the readout variance from `inverse-gamma(2, 2)` and the like."""
     import widetail as wt
 
-    families = (wt.InverseGamma, wt.BurrXII, wt.LogNormal, wt.Gamma, wt.HalfCauchy, wt.BetaPrime, wt.PointMass)
+    families = (wt.InverseGamma, wt.BurrXII, wt.LogNormal, wt.Gamma, wt.HalfCauchy, wt.BetaPrime)
+    families += (wt.Contaminated, wt.PointMass)
     names = {_dashed(family.__name__): family for family in families}
     return _build("--prior", parse_call("--prior", text), names)
 

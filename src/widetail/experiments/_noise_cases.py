@@ -24,12 +24,18 @@ class Case:
     Attributes:
         x, y: rows to learn from.
         x_test, y_test: rows whose targets nobody has touched.
+        wrong: indices of the rows to learn from whose targets were replaced.
     """
 
     x: np.ndarray
     y: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
+    wrong: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    def without_wrong(self) -> "Case":
+        """The case of somebody who knows which targets are wrong."""
+        return dataclasses.replace(self, x=np.delete(self.x, self.wrong, axis=0), y=np.delete(self.y, self.wrong))
 
 
 def table(name: str, number: int, rows: int, test_rows: int, seed: int) -> Case:
@@ -71,7 +77,7 @@ def spoilt(case: Case, kind: Kind, share: float, seed: int) -> Case:
         y[bad] += FAR * spread * rng.normal(size=len(bad))
     else:
         y[bad] = 2 * np.mean(case.y) - y[bad]
-    return dataclasses.replace(case, y=y)
+    return dataclasses.replace(case, y=y, wrong=bad)
 
 
 def loud_function(name: str, number: int, rows: int, test_rows: int, seed: int) -> Case:

@@ -17,6 +17,6 @@ from widetail.learning._noise_choice import choose_noise as choose_noise
 from widetail.learning._noise_choice import noise_of_kind as noise_of_kind
 from widetail.learning._noise_choice import with_noise_of_kind as with_noise_of_kind
 from widetail.learning._parameters import Parameters as Parameters
-from widetail.learning._row_fit import learn_row_law as learn_row_law
+from widetail.learning._row_law import learn_row_law as learn_row_law
 from widetail.learning._stacking import stacking_weights as stacking_weights
 from widetail.learning._weighted_posterior import WeightedPosterior as WeightedPosterior

@@ -137,16 +137,17 @@ def fit_evidence(
     observations = of_rows.observations
     if isinstance(process.noise, (RowNoise, InputNoise)):
         turns = fit_rows if isinstance(process.noise, RowNoise) else fit_inputs
-        inner = {"learn": learn, "tolerance": tolerance, "counts": of_rows.counts, "restarts": restarts, "seed": seed}
+        inner = {"learn": learn, "restarts": restarts, "seed": seed}
         found = turns(
             process,
             x,
             y,
             of_rows,
-            functools.partial(fit_evidence, x=x, y=y, progress=progress, **inner),
+            functools.partial(fit_evidence, progress=progress, **inner),
             learn_law="noise" in learn,
             max_iterations=max_iterations,
             tolerance=tolerance,
+            seed=seed,
         )
         return EvidenceFit(
             process=found.process,

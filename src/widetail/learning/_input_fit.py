@@ -10,7 +10,9 @@ import scipy.optimize
 
 from widetail.kernels import Kernel, KernelValues
 from widetail.learning._parameters import Parameters
-from widetail.learning._row_fit import RowFit, learn_row_law, with_noise
+from widetail.learning._row_fit import RowFit, fit_rows
+from widetail.learning._row_law import learn_row_law
+from widetail.learning._row_turns import Table, with_noise
 from widetail.priors import PointMass
 from widetail.process import (
     FieldLaw,
@@ -18,6 +20,7 @@ from widetail.process import (
     InputPosterior,
     NoiseStart,
     RowFactors,
+    RowNoise,
     ScaledNoise,
     ScaleMixture,
     as_double,
@@ -41,34 +44,86 @@ def fit_inputs(
     learn_law: bool,
     max_iterations: int,
     tolerance: float,
+    seed: int = 0,
 ) -> RowFit:
     """Raise the bound of a process with `InputNoise`, turn by turn; arguments and result as of `fit_rows`."""
+    table, begun = Table(x, y, rows, fit, learn_law), 0
+    some = table.some(seed)
+    rough, gain = min(ITERATIONS_PER_ROUND, max_iterations), max(tolerance, ROUND_GAIN)
+    process, begun = _beginning(process, some, rough, max_iterations, tolerance)
+    state = _State.of(process, some)
+    state, bounds, converged = _climb(state, some, rough, max_iterations, gain)
+    if some is not table:
+        begun += state.evaluations
+        state, bounds, converged = _climb(_State.of(state.process, table), table, rough, max_iterations, gain)
+    learned = [*state.learned, *state.learned_noise]
+    return RowFit(state.process, state.bound, learned, state.fixed, bounds, begun + state.evaluations, converged)
+
+
+def _beginning(
+    process: ScaleMixture, table: Table, iterations: int, most: int, tolerance: float
+) -> tuple[ScaleMixture, int]:
+    """What is learned with the same noise at all inputs, and evaluations of the evidence."""
     model = process.noise
     assert isinstance(model, InputNoise)
-    rough = min(ITERATIONS_PER_ROUND, max_iterations)
-    found = fit(with_noise(process, ScaledNoise(model.variance)), noise_weights=rows.single, max_iterations=rough)
-    model = dataclasses.replace(model, variance=found.process.noise.variance)
-    posterior = _condition(found.process, model, x, y, rows)
-    evaluations, learned_field = found.evaluations, []
-    best, bounds, converged = (found, posterior, learned_field), [posterior.log_evidence], False
-    while not converged and len(bounds) <= MOST_ROUNDS and evaluations < 3 * max_iterations:
-        start = posterior.scales.start
-        if learn_law:
-            model, learned_field, start = _learn_model(model, x, posterior, rows)
-            posterior = _condition(found.process, model, x, y, rows, start)
-        given = with_noise(found.process, ScaledNoise(model.variance))
-        found = fit(given, noise_weights=rows.single * posterior.noise_weights, max_iterations=rough)
-        evaluations += found.evaluations
+    if model.rows is None:
+        found = table.constant(process, max_iterations=iterations, tolerance=ROUND_GAIN)
         model = dataclasses.replace(model, variance=found.process.noise.variance)
-        posterior = _condition(found.process, model, x, y, rows, posterior.scales.start)
-        gain = posterior.log_evidence - bounds[-1]
-        best = (found, posterior, learned_field) if gain > 0 else best
-        bounds.append(best[1].log_evidence)
-        converged = gain < max(tolerance, ROUND_GAIN) * rows.observations
-    found, posterior, learned_field = best
-    learned = [*found.learned, *learned_field]
-    done = with_noise(found.process, posterior.model)
-    return RowFit(done, bounds[-1], learned, found.fixed, bounds, evaluations, converged)
+        return with_noise(found.process, model), found.evaluations
+    start = with_noise(process, RowNoise(model.rows, model.variance))
+    options = {"learn_law": table.learn_law, "max_iterations": most, "tolerance": tolerance}
+    found = fit_rows(start, table.x, table.y, table.rows, table.fit, **options)
+    own = found.process.noise
+    assert isinstance(own, RowNoise)
+    model = dataclasses.replace(model, rows=own.prior, variance=own.variance)
+    return with_noise(found.process, model), found.evaluations
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _State:
+    """Hyperparameters, and the noise of the rows with them; as `State` of a scale for every row."""
+
+    posterior: InputPosterior
+    process: ScaleMixture
+    learned: list[tuple[str, float, bool]]
+    learned_noise: list[tuple[str, float, bool]]
+    fixed: list[str]
+    evaluations: int
+
+    @classmethod
+    def of(cls, process: ScaleMixture, table: Table) -> "_State":
+        return cls(_condition(process, table), process, [], [], [], 0)
+
+    @property
+    def bound(self) -> float:
+        return self.posterior.log_evidence
+
+
+def _climb(state: _State, table: Table, iterations: int, most: int, gain: float) -> tuple[_State, list[float], bool]:
+    bounds, converged = [state.bound], False
+    while not converged and len(bounds) <= MOST_ROUNDS and state.evaluations < most:
+        after = _turn(state, table, iterations, gain)
+        converged = after.bound - state.bound < gain * table.rows.observations
+        spent = after.evaluations
+        is_first = not state.learned
+        state = after if after.bound > state.bound or is_first else dataclasses.replace(state, evaluations=spent)
+        bounds.append(state.bound)
+    return state, bounds, converged
+
+
+def _turn(before: _State, table: Table, iterations: int, tolerance: float) -> _State:
+    """The noise of the inputs and its network, then the hyperparameters given it, then the noise again."""
+    posterior, process, learned_noise = before.posterior, before.process, before.learned_noise
+    if table.learn_law:
+        model, learned_noise, start = _learn_model(posterior.model, table.x, posterior, table.rows)
+        process = with_noise(process, model)
+        posterior = _condition(process, table, start)
+    found = table.constant(process, posterior.noise_weights, max_iterations=iterations, tolerance=tolerance)
+    model = dataclasses.replace(posterior.model, variance=found.process.noise.variance)
+    process = with_noise(found.process, model)
+    after = _condition(process, table, posterior.scales.start)
+    evaluations = before.evaluations + found.evaluations
+    return _State(after, process, found.learned, learned_noise, found.fixed, evaluations)
 
 
 def learn_noise_field(
@@ -136,9 +191,7 @@ def _learn_model(
     return model, learned, NoiseStart(field, type(own).of(law, own.misfit / factor, rows.counts, outputs))
 
 
-def _condition(
-    process: ScaleMixture, model: InputNoise, x: Any, y: np.ndarray, rows: RowFactors, start: NoiseStart | None = None
-) -> InputPosterior:
-    posterior = with_noise(process, model).condition(x, y, rows, start=start)
+def _condition(process: ScaleMixture, table: Table, start: NoiseStart | None = None) -> InputPosterior:
+    posterior = process.condition(table.x, table.y, table.rows, start=start)
     assert isinstance(posterior, InputPosterior)
     return posterior

@@ -20,7 +20,7 @@ from widetail.files import savable
 from widetail.learning._hyperpriors import Hyperpriors
 from widetail.learning._objective import evidence_and_gradient, log_evidence
 from widetail.learning._parameters import Parameters
-from widetail.learning._row_fit import with_noise
+from widetail.learning._row_turns import with_noise
 from widetail.learning._stacking import stacking_weights
 from widetail.learning._weighted_posterior import WeightedPosterior
 from widetail.process import Noise, RowFactors, ScaledNoise, ScaleMixture, check_counts, check_noise_weights

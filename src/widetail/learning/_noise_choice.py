@@ -11,8 +11,8 @@ from widetail.checks import check_targets
 from widetail.kernels import RBF, Kernel
 from widetail.learning._fit import EvidenceFit, fit_evidence
 from widetail.learning._parameters import Part
-from widetail.learning._row_fit import with_noise
-from widetail.priors import InverseGamma
+from widetail.learning._row_turns import with_noise
+from widetail.priors import Contaminated
 from widetail.process import InputNoise, Noise, RowNoise, ScaledNoise, ScaleMixture
 
 NoiseName = Literal["constant", "rows", "inputs", "both"]
@@ -57,9 +57,9 @@ def noise_of_kind(name: str, variance: Any, features: int, net: Kernel | None = 
     if name == "constant":
         return ScaledNoise(variance)
     if name == "rows":
-        return RowNoise(variance=variance)
+        return RowNoise(Contaminated(), variance)
     net = RBF(LENGTH_PER_ROOT_FEATURE * float(np.sqrt(features))) if net is None else net
-    return InputNoise(net, variance, rows=InverseGamma(2.0, 2.0) if name == "both" else None)
+    return InputNoise(net, variance, rows=Contaminated() if name == "both" else None)
 
 
 def with_noise_of_kind(process: ScaleMixture, kind: str | None, x: Any, net: Kernel | None = None) -> ScaleMixture:

@@ -7,10 +7,11 @@ from jaxtyping import Array, PRNGKeyArray
 from widetail.mixing._closed import closed_posterior
 from widetail.mixing._importance import importance_posterior
 from widetail.mixing._likelihoods import ScaledNoiseLikelihood, ScaleLikelihood
+from widetail.mixing._parts import TwoParts
 from widetail.mixing._posterior import ScalePosterior
 from widetail.mixing._quadrature import quadrature_posterior
 from widetail.numerics import double_precision
-from widetail.priors import PointMass, ScalePrior
+from widetail.priors import Contaminated, PointMass, ScalePrior
 
 Method = Literal["auto", "closed", "quadrature", "importance"]
 
@@ -52,6 +53,10 @@ def scale_posterior(
     """
     if likelihood is None:
         likelihood = ScaledNoiseLikelihood(0.0, 0.0)
+    if isinstance(prior, Contaminated) and method in ("auto", "closed", "quadrature"):
+        (log_most, ordinary), (log_few, rest) = prior.parts
+        most, few = (scale_posterior(part, likelihood, method, nodes=nodes) for part in (ordinary, rest))
+        return TwoParts.of(most, few, log_most, log_few)
     if method in ("auto", "closed"):
         closed = closed_posterior(prior, likelihood)
         if closed is not None:

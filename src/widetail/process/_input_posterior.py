@@ -15,9 +15,10 @@ from widetail.priors import ScalePrior
 from widetail.process._adapter import CallableKernel
 from widetail.process._base import as_double, check_new
 from widetail.process._inferred import InferredNoisePosterior
-from widetail.process._noise import InputNoise
+from widetail.process._noise import InputNoise, RowNoise
 from widetail.process._noise_field import FieldLaw
 from widetail.process._options import Inference
+from widetail.process._row_posterior import RowPosterior
 from widetail.process._row_scales import Cavities, RowLaw
 from widetail.process._rows import RowFactors
 from widetail.process._scaled import ScaledPosterior, add_to_diagonal
@@ -260,6 +261,11 @@ class _Problem:
             "alike": self.believe(cavities.misfit(np.ones(n))),
             "left out": self.believe(cavities.left_out()),
         }
+        if self.prior is not None:
+            kernel, prior, noise, inference, x, y = self.parts
+            model = RowNoise(self.prior, noise)
+            alone = RowPosterior.condition(kernel, prior, model, inference, x, y, self.rows)
+            begun["rows"] = self.believe(alone.scales.law.misfit)
         return {name: self.climb(state, FIRST_STEPS)[0] for name, state in begun.items()}
 
     def climb(self, state: _State, most: int = MOST_STEPS) -> tuple[_State, bool]:

@@ -21,7 +21,7 @@ from widetail.priors import ScalePrior
 from widetail.process._rows import RowFactors
 
 # Misfits per output between which the weights are interpolated, where a guess will do.
-TABLE = np.geomspace(1e-10, 1e14, 241)
+TABLE = np.geomspace(1e-10, 1e14, 961)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class WeightTable:
     def __init__(self, prior: ScalePrior, outputs: int):
         misfits = outputs * TABLE
         weights = RowLaw.of(prior, misfits, np.ones(len(misfits)), outputs).weights
-        self._spline = scipy.interpolate.CubicSpline(np.log(misfits), np.log(weights))
+        self._spline = scipy.interpolate.PchipInterpolator(np.log(misfits), np.log(weights))
         self._ends = np.log(misfits[[0, -1]])
 
     def __call__(self, misfit: np.ndarray) -> np.ndarray:
