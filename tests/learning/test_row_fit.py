@@ -45,3 +45,88 @@ def test_degrees_of_freedom_of_known_residuals():
     point, one = learn_row_law(wt.PointMass(1.0), residuals**2, np.ones(400), 1)
     assert point.v == 1.0
     assert one == 1.0
+
+
+def test_share_of_rows_that_are_not_ordinary():
+    """Residuals of which a fifth is ten times as wide: the share and the widths, to three standard errors or so."""
+    rng = np.random.default_rng(0)
+    residuals = 2.0 * rng.normal(size=2000) * np.where(np.arange(2000) < 400, 10.0, 1.0)
+    law, factor = learn_row_law(wt.Contaminated(), residuals**2, np.ones(2000), 1)
+    assert abs(law.share - 0.2) < 0.04
+    assert abs(np.sqrt(factor) - 2.0) < 0.15
+    assert law.far > 30
+    assert law.a > 20
+    law, factor = learn_row_law(wt.Contaminated(), rng.normal(size=2000) ** 2, np.ones(2000), 1)
+    assert law.share < 0.01
+    assert abs(factor - 1) < 0.1
+
+
+def shifted(n=60, seed=0):
+    """A function of two inputs; a fifth of the targets is far too high."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.5, 1.5, size=(n, 2))
+    y = np.sin(2 * x[:, 0]) + x[:, 1] + 0.1 * rng.normal(size=n)
+    wrong = rng.choice(n, n // 5, replace=False)
+    y[wrong] += 5.0
+    return x, y, np.sort(wrong)
+
+
+@pytest.mark.slow
+def test_a_fifth_of_the_rows_is_wrong():
+    x, y, wrong = shifted()
+    start = wt.ScaleMixture(wt.kernels.RBF(1.0), noise=wt.RowNoise(wt.Contaminated(), 0.05))
+    fit = wt.fit_evidence(start, x, y, max_iterations=30)
+    posterior = fit.process.posterior(x, y)
+    assert np.sort(posterior.outliers()).tolist() == wrong.tolist()
+    known = wt.fit_evidence(
+        wt.ScaleMixture(wt.kernels.RBF(1.0), noise=wt.ScaledNoise(0.05)),
+        np.delete(x, wrong, axis=0),
+        np.delete(y, wrong),
+        max_iterations=30,
+    ).process.posterior(np.delete(x, wrong, axis=0), np.delete(y, wrong))
+    new = np.random.default_rng(1).uniform(-1.4, 1.4, size=(200, 2))
+    truth = np.sin(2 * new[:, 0]) + new[:, 1]
+    errors = [np.sqrt(np.mean((one.f(new).median - truth) ** 2)) for one in (posterior, known)]
+    assert errors[0] < 1.1 * errors[1]
+
+
+@pytest.mark.slow
+def test_many_rows_are_searched_on_a_few_first():
+    x, y, wrong = shifted(700, seed=1)
+    start = wt.ScaleMixture(wt.kernels.RBF(1.0), noise=wt.RowNoise(wt.Contaminated(), 0.05))
+    fit = wt.fit_evidence(start, x, y, max_iterations=30)
+    found = fit.process.posterior(x, y).outliers()
+    assert len(np.setxor1d(found, wrong)) <= 2
+    assert fit.rows == 700
+
+
+@pytest.mark.slow
+def test_no_outliers_in_gaussian_data_whose_noise_is_learned():
+    """At most one row in a hundred."""
+    found = 0
+    for seed in range(10):
+        x, y, _ = shifted(100, seed)
+        rng = np.random.default_rng(seed)
+        y = np.sin(2 * x[:, 0]) + x[:, 1] + 0.1 * rng.normal(size=100)
+        start = wt.ScaleMixture(wt.kernels.RBF(1.0), noise=wt.RowNoise(wt.Contaminated(), 0.05))
+        found += len(wt.fit_evidence(start, x, y, max_iterations=20).process.posterior(x, y).outliers())
+    assert found <= 10
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        np.array([1.0, -1.0]),
+        pytest.param(1e6 * (-1.0) ** np.arange(12), marks=pytest.mark.slow),
+        pytest.param(np.zeros(12), marks=pytest.mark.slow),
+    ],
+)
+def test_hopeless_rows_end_clearly(targets):
+    """Two rows; all rows outliers; nothing to explain."""
+    x = np.linspace(-1.0, 1.0, len(targets))[:, None]
+    start = wt.ScaleMixture(wt.kernels.RBF(1.0), noise=wt.RowNoise(wt.Contaminated(), 0.05))
+    fit = wt.fit_evidence(start, x, targets, max_iterations=5)
+    posterior = fit.process.posterior(x, targets)
+    assert np.isfinite(fit.log_evidence)
+    assert np.all(np.isfinite(posterior.noise_weights))
+    assert np.all(np.isfinite(posterior(x).quantile(0.9)))

@@ -242,3 +242,32 @@ def test_bad_data_are_named(bad):
         mixing.IndependentNoiseLikelihood(np.ones(2), bad, np.ones(2))
     with pytest.raises(ValueError, match=r"shape \(n,\)"):
         mixing.IndependentNoiseLikelihood(np.ones(2), 0.1, np.ones(3))
+
+
+def test_law_of_the_scale_under_a_prior_of_two_parts():
+    """Against sums over a fine grid."""
+    prior, quad = priors.Contaminated(0.2, a=20.0, far=30.0, tail=1.5), np.array([0.3, 14.0, 200.0])
+    scale = mixing.scale_posterior(prior, mixing.ScaledNoiseLikelihood(1, quad))
+    t = np.linspace(-8.0, 60.0, 200_001)[:, None]
+    ordinary, rest = scipy.stats.invgamma(20.0, scale=20.0), scipy.stats.invgamma(1.5, scale=45.0)
+    density = 0.8 * ordinary.pdf(np.exp(t)) + 0.2 * rest.pdf(np.exp(t))
+    mass = density * np.exp(t + log_likelihood(t, 1, quad)) * (t[1] - t[0])
+    np.testing.assert_allclose(scale.log_evidence, np.log(mass.sum(axis=0)), rtol=1e-9)
+    mass /= mass.sum(axis=0)
+    np.testing.assert_allclose(scale.mean_precision, np.sum(mass * np.exp(-t), axis=0), rtol=1e-9)
+    np.testing.assert_allclose(scale.mean, np.sum(mass * np.exp(t), axis=0), rtol=1e-6)
+    assert np.all(scale.var == np.inf)  # the tail index is 2
+    np.testing.assert_allclose(scale.cdf(np.exp(t[70_000])), mass[:70_001].sum(axis=0), atol=1e-3)
+    p = np.array([1e-6, 0.3, 0.9, 0.999])
+    np.testing.assert_allclose(scale.cdf(scale.quantile(p)), np.broadcast_to(p[:, None], (4, 3)), rtol=1e-9)
+    scales, log_weights = scale.nodes()
+    np.testing.assert_allclose(np.exp(log_weights).sum(axis=0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose((np.exp(log_weights) / scales).sum(axis=0), scale.mean_precision, rtol=1e-9)
+    new = np.array([0.5, 2.0, 90.0])
+    expected = np.log(np.sum(mass * np.exp(-t - 0.5 * new * np.exp(-t)), axis=0))
+    np.testing.assert_allclose(scale.log_expected_gaussian(2, new), expected, rtol=1e-8)
+    draws = scale.sample(jax.random.key(0), (4000,))
+    for column in range(3):
+        assert scipy.stats.kstest(draws[:, column], lambda x, k=column: scale.cdf(x[:, None])[:, k]).pvalue > 1e-3
+    by_quadrature = mixing.scale_posterior(prior, mixing.ScaledNoiseLikelihood(1, quad), "quadrature")
+    np.testing.assert_allclose(by_quadrature.log_evidence, scale.log_evidence, rtol=1e-10)

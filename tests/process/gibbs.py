@@ -1,18 +1,20 @@
 """A Gibbs sampler of scales per row, the reference that approximations are measured against. NumPy only."""
 
 import numpy as np
+import scipy.special
 
 
 def student_rows(k_xx, k_tx, y, *, readout, rows, noise, sweeps, seed, burn=500):
     """Draws of 1/w, of w, and of f at new points, for inverse gamma laws of both scales.
 
-    Model: f ~ N(0, beta K), y_i ~ N(f_i, beta noise w_i), beta ~ IG(readout), w_i ~ IG(rows). Given w, beta and f are
-    drawn together: beta with f integrated out, then f given beta.
+    Model: f ~ N(0, beta K), y_i ~ N(f_i, beta noise w_i), beta ~ IG(readout), w_i from one of several inverse gamma
+    laws. Given w, beta and f are drawn together: beta with f integrated out, then f given beta.
 
     Args:
         k_xx, k_tx: kernel between the rows, (n, n), and between the new points and the rows, (m, n).
         y: targets, shape (n,).
-        readout, rows: pairs (a, b).
+        readout: the pair (a, b).
+        rows: for every law of w its probability, a and b.
         noise: s^2.
         sweeps: how many, after `burn` more.
         seed: of the draws.
@@ -24,6 +26,8 @@ def student_rows(k_xx, k_tx, y, *, readout, rows, noise, sweeps, seed, burn=500)
     rng = np.random.default_rng(seed)
     n = len(y)
     w = np.ones(n)
+    chance, a, b = (np.array(part)[:, None] for part in zip(*rows, strict=True))
+    log_chance = np.log(chance) + a * np.log(b) + scipy.special.gammaln(a + 0.5) - scipy.special.gammaln(a)
     kept_w, kept_location, kept_beta = [], [], []
     for sweep in range(burn + sweeps):
         chol = np.linalg.cholesky(k_xx + np.diag(noise * w))
@@ -34,7 +38,10 @@ def student_rows(k_xx, k_tx, y, *, readout, rows, noise, sweeps, seed, burn=500)
         covariance = k_xx - reduced.T @ reduced
         root = np.linalg.cholesky(covariance + 1e-10 * np.eye(n))
         f = k_xx @ solved + np.sqrt(beta) * root @ rng.normal(size=n)
-        w = (rows[1] + 0.5 * (y - f) ** 2 / (beta * noise)) / rng.gamma(rows[0] + 0.5, size=n)
+        rates = b + 0.5 * (y - f) ** 2 / (beta * noise)
+        of_laws = log_chance - (a + 0.5) * np.log(rates)
+        law = np.argmax(of_laws + rng.gumbel(size=of_laws.shape), axis=0)
+        w = rates[law, np.arange(n)] / rng.gamma(a[law, 0] + 0.5)
         if sweep >= burn:
             kept_w.append(w)
             kept_location.append(k_tx @ solved)

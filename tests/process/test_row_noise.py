@@ -133,6 +133,30 @@ def test_crps_of_own_scales():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_ordinary_rows_and_a_few_others_against_a_long_gibbs_chain(share):
+    """As below: four standard errors of the chain are allowed on top."""
+    prior, noise = wt.Contaminated(share, a=20.0, far=100.0, tail=1.5), 0.04
+    x, y, _ = data(40, shift=3.0, noise=0.2, seed=5, bad=6)
+    k_xx, k_tx = matrices(x)
+    laws = [(1 - share, 20.0, 20.0), (share, 1.5, 150.0)]
+    w, location, beta = student_rows(k_xx, k_tx, y, readout=(2.0, 2.0), rows=laws, noise=noise, sweeps=20_000, seed=1)
+    posterior = process(prior, noise).posterior(x, y)
+    expected, error = np.mean(1 / w, axis=0), standard_error(1 / w)
+    assert error.max() < 0.02
+    assert np.all(np.abs(posterior.row_scale().mean_precision - expected) < 0.1 + 4 * error)
+    assert np.sqrt(np.mean((posterior.row_scale().mean_precision - expected) ** 2)) < 0.03
+    within = [
+        b * (1 - np.einsum("mn,nm->m", k_tx, np.linalg.solve(k_xx + noise * np.diag(one), k_tx.T)))
+        for b, one in zip(beta[::20], w[::20], strict=True)
+    ]
+    std = np.sqrt(np.mean(within, axis=0) + location.var(axis=0))
+    dist = posterior.f(NEW)
+    assert np.sqrt(np.mean(((dist.mean - location.mean(axis=0)) / std) ** 2)) < 0.05
+    assert np.all(np.abs(dist.std / std - 1) < 0.1)
+
+
+@pytest.mark.slow
 def test_other_laws_and_two_outputs():
     x, y, shifted = data()
     two = np.stack([y, -y], axis=1)
@@ -202,7 +226,7 @@ def test_against_a_long_gibbs_chain(seed, n, df, noise):
     x, y, _ = data(n, shift=3.0, noise=np.sqrt(noise), seed=seed, bad=n // 8)
     k_xx, k_tx = matrices(x)
     w, location, beta = student_rows(
-        k_xx, k_tx, y, readout=(2.0, 2.0), rows=(df / 2, df / 2), noise=noise, sweeps=20_000, seed=1
+        k_xx, k_tx, y, readout=(2.0, 2.0), rows=[(1.0, df / 2, df / 2)], noise=noise, sweeps=20_000, seed=1
     )
     posterior = process(wt.InverseGamma(df / 2, df / 2), noise).posterior(x, y)
     error = standard_error(1 / w)
