@@ -45,14 +45,14 @@ def beginnings(process: ScaleMixture, table: Table, iterations: int) -> dict[str
 def _agreeing(
     process: ScaleMixture, noise: RowNoise, table: Table, shares: tuple[float, ...], iterations: int
 ) -> Beginning:
-    distance, misfit, evaluations = _from_smooth(process, table), None, 0
+    distance, evaluations = _from_smooth(process, table), 0
     process = with_noise(process, ScaledNoise(noise.variance))
     for share in shares:
         kept = np.sort(np.argsort(distance, kind="stable")[: int(share * len(distance))])
         fit = table.part(kept).constant(process, max_iterations=iterations, tolerance=ROUGH)
         process, evaluations = fit.process, evaluations + fit.evaluations
-        distance, misfit = _from_others(process, table, kept)
-    return Beginning(with_noise(process, RowNoise(noise.prior, process.noise.variance)), misfit, evaluations)
+        distance = _from_others(process, table, kept)
+    return Beginning(with_noise(process, RowNoise(noise.prior, process.noise.variance)), distance, evaluations)
 
 
 def _from_smooth(process: ScaleMixture, table: Table) -> np.ndarray:
@@ -66,19 +66,16 @@ def _from_smooth(process: ScaleMixture, table: Table) -> np.ndarray:
     return np.sum((residual - np.median(residual, axis=0)) ** 2, axis=1)
 
 
-def _from_others(process: ScaleMixture, table: Table, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far each row is from what the kept ones without it say: over what is expected, and over the noise."""
+def _from_others(process: ScaleMixture, table: Table, kept: np.ndarray) -> np.ndarray:
+    """How far each row is from what the kept ones without it say, squared, over what is expected."""
     part, rest = table.part(kept), np.setdiff1d(np.arange(len(table.y)), kept)
     posterior = process.condition(part.x, part.y, part.rows)
     assert isinstance(posterior, ScaledPosterior)
     location, scale = np.empty_like(table.y), np.empty_like(table.y)
     location[kept], scale[kept] = posterior.left_out()
-    law, noise = posterior.scale, posterior.noise * table.rows.single
     parts = posterior.parts(table.x[rest])
-    variance = np.asarray(parts.dispersion()) + noise[rest]
+    variance = np.asarray(parts.dispersion()) + posterior.noise * table.rows.single[rest]
     location[rest] = parts.location
-    width = np.sqrt(two_dimensional(variance) / law.mean_precision)
+    width = np.sqrt(two_dimensional(variance) / posterior.scale.mean_precision)
     scale[rest] = np.broadcast_to(width, (len(rest), two_dimensional(table.y).shape[1])).reshape(scale[rest].shape)
-    square = two_dimensional((table.y - location) ** 2)
-    distance = np.sum(square / two_dimensional(scale) ** 2, axis=1)
-    return distance, np.sum(square * law.mean_precision, axis=1) / noise
+    return np.sum(two_dimensional((table.y - location) / scale) ** 2, axis=1)
