@@ -28,6 +28,7 @@ from widetail.process import (
 
 MOST_ROUNDS = 4
 ITERATIONS_PER_ROUND = 15
+GAIN = 1e-4  # of the noise, given the hyperparameters, in nats per observation
 FIELD_ITERATIONS = 6  # of the numbers of the noise's network, in every round
 FIELD_STEPS = 8  # of the law of the noise, for each of their values
 ROUND_GAIN = 1e-3  # of the bound, in nats per observation, below which a round is the last
@@ -192,6 +193,6 @@ def _learn_model(
 
 
 def _condition(process: ScaleMixture, table: Table, start: NoiseStart | None = None) -> InputPosterior:
-    posterior = process.condition(table.x, table.y, table.rows, start=start)
+    posterior = process.condition(table.x, table.y, table.rows, start=start, gain=GAIN)
     assert isinstance(posterior, InputPosterior)
     return posterior

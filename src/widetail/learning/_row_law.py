@@ -8,8 +8,9 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from widetail.mixing import ScaledNoiseLikelihood, log_inverse_gamma_integral, scale_posterior
+from widetail.mixing import ScaledNoiseLikelihood, scale_posterior
 from widetail.priors import Contaminated, InverseGamma, PointMass, ScalePrior
+from widetail.process import of_inverse_gammas
 
 # Of the parameters of the law of the scales: of Student's t, from the degrees of freedom with which targets still have
 # a variance to those from which on it is a normal law.
@@ -76,11 +77,8 @@ def _learn_contaminated(
     def loss(vector: np.ndarray) -> float:
         share, (a, far, factor) = scipy.special.expit(vector[0]), np.exp(vector[1:])
         parts = ((np.log1p(-share), a, a), (np.log(share), tail, tail * far))
-        densities = [
-            log_share + log_inverse_gamma_integral(shape, rate, half, 0.5 * misfit / factor)
-            for log_share, shape, rate in parts
-        ]
-        return -float(counts @ (np.logaddexp(*densities) - half * vector[3])) / counts.sum()
+        density, _ = of_inverse_gammas(parts, misfit / factor, outputs)
+        return -float(counts @ (density - half * vector[3])) / counts.sum()
 
     ends = np.array([scipy.special.logit(SHARES), *(np.log(pair) for pair in (SHAPES, FAR, FACTORS))])
     start = [scipy.special.logit(float(prior.share)), np.log(float(prior.a)), np.log(float(prior.far)), 0.0]

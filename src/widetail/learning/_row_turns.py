@@ -11,6 +11,7 @@ from widetail.learning._row_law import learn_row_law
 from widetail.process import RowFactors, RowNoise, RowPosterior, ScaledNoise, ScaleMixture
 
 MOST_ROUNDS = 12
+GAIN = 1e-5  # of the scales of the rows, given the hyperparameters, in nats per observation
 # Learning begins on so many rows of tables of at least so many times as many.
 ROWS_TO_BEGIN, LEAST_TIMES = 400, 1.5
 
@@ -111,7 +112,7 @@ class Table:
         return state, bounds, converged
 
     def _condition(self, process: ScaleMixture, misfit: np.ndarray | None) -> RowPosterior:
-        condition = functools.partial(process.condition, self.x, self.y, self.rows)
+        condition = functools.partial(process.condition, self.x, self.y, self.rows, gain=GAIN)
         posterior = condition() if misfit is None else condition(misfit=misfit)
         assert isinstance(posterior, RowPosterior)
         return posterior

@@ -28,6 +28,7 @@ from widetail.process._process import ScaleMixture as ScaleMixture
 from widetail.process._row_posterior import RowPosterior as RowPosterior
 from widetail.process._row_posterior import RowScales as RowScales
 from widetail.process._row_scales import RowLaw as RowLaw
+from widetail.process._row_scales import of_inverse_gammas as of_inverse_gammas
 from widetail.process._rows import RowFactors as RowFactors
 from widetail.process._rows import check_counts as check_counts
 from widetail.process._rows import check_noise_weights as check_noise_weights

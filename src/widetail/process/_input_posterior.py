@@ -101,6 +101,7 @@ class InputPosterior(InferredNoisePosterior):
         y: np.ndarray,
         rows: RowFactors,
         start: NoiseStart | None = None,
+        gain: float | None = None,
     ) -> "InputPosterior":
         """Infer the noise, and the function with it.
 
@@ -108,11 +109,12 @@ class InputPosterior(InferredNoisePosterior):
             kernel, prior, inference, x, y, rows: as for `ScaledPosterior`.
             model: the noise.
             start: where to start from, instead of several starts.
+            gain: of the bound, in nats per observation, below which a step is the last.
         """
         problem = _Problem(kernel, prior, model, inference, x, y, rows)
         states = problem.starts() if start is None else {"given": problem.state(*start)}
         best = max(states.values(), key=lambda state: state.bound)
-        state, converged = problem.climb(best)
+        state, converged = problem.climb(best, gain=GAIN if gain is None else gain)
         if not converged:
             warnings.warn(
                 f"the noise of the inputs still changes after {MOST_STEPS} steps: the bound is one, but not yet the "
@@ -268,13 +270,13 @@ class _Problem:
             begun["rows"] = self.believe(alone.scales.law.misfit)
         return {name: self.climb(state, FIRST_STEPS)[0] for name, state in begun.items()}
 
-    def climb(self, state: _State, most: int = MOST_STEPS) -> tuple[_State, bool]:
+    def climb(self, state: _State, most: int = MOST_STEPS, gain: float = GAIN) -> tuple[_State, bool]:
         """Raise the bound until it stays, and whether it did."""
         for _ in range(most):
             weights = state.field.weights if state.own is None else state.field.weights * state.own.weights
             after = self.believe(state.cavities.misfit(weights), NoiseStart(state.field, state.own))
-            gain = after.bound - state.bound
-            state = after if gain >= 0 else state
-            if gain < GAIN * self.rows.observations:
+            gained = after.bound - state.bound
+            state = after if gained >= 0 else state
+            if gained < gain * self.rows.observations:
                 return state, True
         return state, False

@@ -212,6 +212,7 @@ class ScaleMixture(eqx.Module):
         *,
         misfit: np.ndarray | None = None,
         start: NoiseStart | None = None,
+        gain: float | None = None,
         progress: Progress = False,
     ) -> Posterior:
         """What `posterior` does once its arguments are checked, for callers that ask many times with the same data.
@@ -224,13 +225,14 @@ class ScaleMixture(eqx.Module):
             misfit: with `RowNoise`, where the search for the scales of the rows starts (`RowLaw.misfit` of an earlier
                 posterior); several starts by default.
             start: the same with `InputNoise` (`InputScales.start` of an earlier posterior).
+            gain: with both of them, the step of the search that is the last, in nats per observation; fine by default.
             progress: as in `posterior`.
         """
         how = self._inference() if inference is None else inference
         if isinstance(self.noise, RowNoise):
-            return RowPosterior.condition(self.kernel, self.prior_scale, self.noise, how, x, y, rows, misfit)
+            return RowPosterior.condition(self.kernel, self.prior_scale, self.noise, how, x, y, rows, misfit, gain)
         if isinstance(self.noise, InputNoise):
-            return InputPosterior.condition(self.kernel, self.prior_scale, self.noise, how, x, y, rows, start)
+            return InputPosterior.condition(self.kernel, self.prior_scale, self.noise, how, x, y, rows, start, gain)
         kind = ScaledPosterior if isinstance(self.noise, ScaledNoise) else IndependentPosterior
         return kind.condition(self.kernel, self.prior_scale, float(self.noise.variance), how, x, y, rows, progress)
 

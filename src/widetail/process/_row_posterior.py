@@ -23,7 +23,7 @@ from widetail.process._rows import RowFactors
 from widetail.process._scaled import Parts, ScaledPosterior, add_to_diagonal
 
 MOST_STEPS = 200
-FIRST_STEPS = 4  # of every start; the best goes on
+FIRST_STEPS = 2  # of every start; the best goes on
 TOLERANCE = 1e-6  # of the logs of the weights
 GAIN = 1e-9  # of the bound, in nats per observation, below which a step is the last
 SHARES = (0.5, 0.5, 0.6, 0.7, 0.75)  # of the rows that agree with each other, one fit after the other
@@ -79,6 +79,7 @@ class RowPosterior(InferredNoisePosterior):
         y: np.ndarray,
         rows: RowFactors,
         misfit: np.ndarray | None = None,
+        gain: float | None = None,
     ) -> "RowPosterior":
         """Infer the scales of the rows, and the function with them.
 
@@ -86,6 +87,7 @@ class RowPosterior(InferredNoisePosterior):
             kernel, prior, inference, x, y, rows: as for `ScaledPosterior`.
             model: the noise.
             misfit: where to start from, instead of several starts; shape (n,).
+            gain: of the bound, in nats per observation, below which a step is the last.
         """
         problem = _Problem(kernel, prior, model, inference, x, y, rows)
         if misfit is None:
@@ -94,7 +96,7 @@ class RowPosterior(InferredNoisePosterior):
         else:
             states = {"given": problem.state(misfit)}
             start = "given"
-        state, converged = problem.climb(states[start])
+        state, converged = problem.climb(states[start], gain=GAIN if gain is None else gain)
         if not converged:
             warnings.warn(
                 f"the scales of the rows still change after {MOST_STEPS} steps: the bound is one, but not yet the best "
@@ -272,7 +274,7 @@ class _Problem:
             distance = cavities.square / (cavities.variance + cavities.unit)
         return distance
 
-    def climb(self, state: _State, most: int = MOST_STEPS) -> tuple[_State, bool]:
+    def climb(self, state: _State, most: int = MOST_STEPS, gain: float = GAIN) -> tuple[_State, bool]:
         """Raise the bound until it stays, and whether it did."""
         bold = True
         for _ in range(most):
@@ -281,9 +283,9 @@ class _Problem:
                 # rows that were moved one by one have moved together too far: a step that cannot lower the bound
                 bold, after = False, self._step(state, bold=False)
             change = np.max(np.abs(np.log(after.law.weights / state.law.weights)))
-            gain = after.bound - state.bound
-            state = after if gain >= 0 else state
-            if change < TOLERANCE or gain < GAIN * self.rows.observations:
+            gained = after.bound - state.bound
+            state = after if gained >= 0 else state
+            if change < TOLERANCE or gained < gain * self.rows.observations:
                 return state, True
         return state, False
 

@@ -9,15 +9,16 @@ optimum.
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import scipy.interpolate
 
-from widetail.mixing import ScaledNoiseLikelihood, ScaleLikelihood, ScalePosterior, scale_posterior
+from widetail.mixing import ScaledNoiseLikelihood, ScaleLikelihood, log_inverse_gamma_integral, scale_posterior
 from widetail.numerics import namespace
-from widetail.priors import ScalePrior
+from widetail.priors import Contaminated, InverseGamma, ScalePrior
 from widetail.process._rows import RowFactors
 
 # Misfits per output between which the weights are interpolated, where a guess will do.
@@ -30,24 +31,43 @@ class RowLaw:
 
     Attributes:
         misfit: what it was made from, shape (n,).
-        own: law of the scale of each row; its batch shape is (n,).
         weights: the factor of the noise variance that the function sees, one over the mean precision, shape (n,).
         bound: what the rows add to the log evidence given `weights`, in nats.
     """
 
     misfit: np.ndarray
-    own: ScalePosterior
     weights: np.ndarray
     bound: float
 
     @classmethod
     def of(cls, prior: ScalePrior, misfit: np.ndarray, counts: np.ndarray, outputs: int) -> "RowLaw":
         """The best law for these misfits of rows that were observed so often."""
-        own = scale_posterior(prior, ScaledNoiseLikelihood(float(outputs), misfit))
-        precision = np.asarray(own.mean_precision)
-        log_density = np.asarray(own.log_evidence) + 0.5 * outputs * math.log(2 * math.pi)
+        log_density, precision = density_and_precision(prior, misfit, outputs)
         bound = log_density + 0.5 * misfit * precision - 0.5 * outputs * np.log(precision)
-        return cls(misfit, own, 1 / precision, float(counts @ bound))
+        return cls(misfit, 1 / precision, float(counts @ bound))
+
+
+def density_and_precision(prior: ScalePrior, misfit: np.ndarray, outputs: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""$\log E[w^{-D/2} e^{-e/(2w)}]$ under the prior, and the mean of 1/w given the misfit e; shapes (n,).
+
+    Asked for hundreds of times while a function is fitted: inverse gamma laws have formulas.
+    """
+    if isinstance(prior, InverseGamma):
+        return of_inverse_gammas([(0.0, prior.a, prior.b)], misfit, outputs)
+    if isinstance(prior, Contaminated):
+        return of_inverse_gammas([(share, part.a, part.b) for share, part in prior.parts], misfit, outputs)
+    own = scale_posterior(prior, ScaledNoiseLikelihood(float(outputs), misfit))
+    constant = 0.5 * outputs * math.log(2 * math.pi)
+    return np.asarray(own.log_evidence) + constant, np.asarray(own.mean_precision)
+
+
+def of_inverse_gammas(parts: Sequence[Any], misfit: np.ndarray, outputs: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same under a mixture of inverse gamma laws: the log of the probability of each, its a and its b."""
+    half = 0.5 * outputs
+    densities = [log_share + log_inverse_gamma_integral(a, b, half, 0.5 * misfit) for log_share, a, b in parts]
+    precisions = [(a + half) / (b + 0.5 * misfit) for _, a, b in parts]
+    total = np.logaddexp.reduce(densities)
+    return total, np.sum(np.exp(np.array(densities) - total) * precisions, axis=0)
 
 
 class WeightTable:
