@@ -65,17 +65,15 @@ def fit_rows(
     table = Table(x, y, rows, fit, learn_law)
     some = table.some(seed)
     rough, gain = min(ITERATIONS_PER_ROUND, max_iterations), max(tolerance, ROUND_GAIN)
-    states, evaluations = [], 0
+    # all the way from every beginning: after a turn or two the best ones may still look worst
+    climbs, evaluations = [], 0
     for begun in beginnings(process, some, rough).values():
-        state = some.turn(some.believe(begun.process, begun.misfit), rough, gain)
-        evaluations += begun.evaluations + state.evaluations
-        states.append(state)
-    state = max(states, key=lambda state: state.bound)
-    evaluations -= state.evaluations
-    state, bounds, converged = some.climb(state, rough, max_iterations, gain)
+        climbs.append(some.climb(some.believe(begun.process, begun.misfit), rough, max_iterations, gain))
+        evaluations += begun.evaluations + climbs[-1][0].evaluations
+    state, bounds, converged = max(climbs, key=lambda climb: climb[0].bound)
     if some is not table:
-        evaluations += state.evaluations
         state, bounds, converged = table.climb(table.believe(state.process), rough, max_iterations, gain)
+        evaluations += state.evaluations
     learned = [*state.learned, *(table_of_law(state.posterior.model.prior) if learn_law else [])]
     return RowFit(
         process=state.process,
@@ -83,6 +81,6 @@ def fit_rows(
         learned=learned,
         fixed=state.fixed,
         bounds=bounds,
-        evaluations=evaluations + state.evaluations,
+        evaluations=evaluations,
         converged=converged,
     )

@@ -13,7 +13,7 @@ from widetail.process import RowFactors, RowNoise, RowPosterior, ScaledNoise, Sc
 MOST_ROUNDS = 12
 GAIN = 1e-5  # of the scales of the rows, given the hyperparameters, in nats per observation
 # Learning begins on so many rows of tables of at least so many times as many.
-ROWS_TO_BEGIN, LEAST_TIMES = 400, 1.5
+ROWS_TO_BEGIN, LEAST_TIMES = 300, 1.5
 
 
 def with_noise(process: ScaleMixture, noise: Any) -> ScaleMixture:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from widetail.checks import like_targets, two_dimensional
+from widetail.checks import two_dimensional
 from widetail.kernels import Kernel
 from widetail.mixing import ScalePosterior, scale_posterior
 from widetail.numerics import CholeskyFactor
@@ -129,12 +129,12 @@ class RowPosterior(InferredNoisePosterior):
 
     def parts(self, x_new: Any) -> Parts:
         """Location and covariance of f at new rows, per unit of readout variance, row scales integrated out."""
-        given, spread = self.given, self._spread
-        parts = given.parts(x_new)
+        spread = self._spread
+        parts = spread.given.parts(x_new)
 
         @functools.cache
         def pulls() -> np.ndarray:
-            return spread.roots[:, None] * given.pulls(x_new)
+            return spread.roots[:, None] * spread.given.pulls(x_new)
 
         def dispersion() -> np.ndarray:
             return parts.dispersion() + np.einsum("nm,nm->m", pulls(), pulls())
@@ -142,8 +142,7 @@ class RowPosterior(InferredNoisePosterior):
         def matrix() -> np.ndarray:
             return parts.matrix() + pulls().T @ pulls()
 
-        location = parts.location + like_targets(given.pull(x_new, spread.shift), given.y)
-        return Parts(location, dispersion, matrix)
+        return Parts(parts.location, dispersion, matrix)
 
     def outliers(self, threshold: float = 2.0) -> np.ndarray:
         """Rows that the function hardly sees: indices, the most extreme first.
@@ -182,32 +181,35 @@ class RowPosterior(InferredNoisePosterior):
 
 
 class _Spread(NamedTuple):
-    r"""What the uncertainty of the scales adds to the function.
+    r"""What the uncertainty of the scales does to the function.
 
-    With the gain of row i at its weight as the unit, its gain at the scale w is $h_i(w) = (v_i + s^2 \hat w_i) / (v_i +
-    s^2 w)$. To first order in each row the location moves by the mean of $h_i - 1$, and the variance grows by the
-    variance of $h_i$ and by what its mean is short of one.
+    The function sees row i through $h_i(w) = 1 / (v_i + s^2 w)$, v the variance that all other rows leave. Its mean
+    under the law of w that has the function integrated out is $h_i(\tilde w_i)$, and the location is that with all
+    weights $\tilde w$ at once: rows that are uncertain together, as wrong ones that lie side by side, still have to
+    agree. To first order in each row the variance grows by that of $h_i / h_i(\tilde w_i)$.
 
     Attributes:
-        shift: weights of the kernel that are added to the location's, shape (n, outputs).
+        given: the exact posterior with these weights.
         roots: square roots of what each row adds to the variance, per squared pull, shape (n,).
     """
 
-    shift: np.ndarray
+    given: ScaledPosterior
     roots: np.ndarray
 
     @classmethod
     def of(cls, posterior: RowPosterior) -> "_Spread":
-        given, one = posterior.given, posterior.one_left_out
+        given, factors, one = posterior.given, posterior.factors, posterior.one_left_out
         nodes, log_weights = (np.asarray(part) for part in posterior.row_scale().nodes())
-        total = one.variance + one.unit * posterior.noise_weights
-        gain = total / (one.variance + one.unit * nodes)
         probabilities = np.exp(log_weights)
-        mean = np.sum(probabilities * gain, axis=0)
-        var = np.sum(probabilities * (gain - mean) ** 2, axis=0)
-        added = np.maximum(one.square / one.outputs * var + total * (1 - mean), 0.0) / given.rows.counts
-        residual = given.weights / given.rows.counts[:, None] * total[:, None]
-        return cls(given.factor.solve(residual * (mean - 1)[:, None]), np.sqrt(added))
+        seen = 1 / (one.variance + one.unit * nodes)
+        mean = np.sum(probabilities * seen, axis=0)
+        var = np.sum(probabilities * (seen / mean - 1) ** 2, axis=0)
+        weights = np.sum(probabilities * nodes * seen, axis=0) / mean
+        rows = RowFactors(factors.factors * weights, factors.single * weights, factors.counts)
+        given = ScaledPosterior.condition(
+            given.kernel, given.prior, given.noise, given.inference, given.x, given.y, rows
+        )
+        return cls(given, np.sqrt(one.square / one.outputs * var / factors.counts))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
