@@ -156,6 +156,9 @@ def new_in_2() -> dict[str, Kept]:
         "positive": Kept(wt.ScaleMixtureRegressor(NET, target="positive", max_iterations=3), X, np.exp(Y)),
         "bent": Kept(wt.ScaleMixtureRegressor(NET, max_iterations=3), X, -np.exp(Y)),
         "bounded": Kept(wt.ScaleMixtureRegressor(NET, target="bounded", max_iterations=3), X, 1 / (1 + np.exp(-Y))),
+        "few_far_rows": Kept(
+            wt.ScaleMixtureRegressor(NET, noise=wt.RowNoise(wt.Contaminated(0.1, 20.0, 50.0), 0.02), **GIVEN), X, Y
+        ),
         "rows": Kept(wt.ScaleMixtureRegressor(NET, noise="rows", max_iterations=3), X, Y),
         "inputs": Kept(wt.ScaleMixtureRegressor(NET, noise="inputs", max_iterations=3), X, Y),
     }

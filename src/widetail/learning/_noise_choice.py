@@ -19,6 +19,7 @@ NoiseName = Literal["constant", "rows", "inputs", "both"]
 NOISES: tuple[NoiseName, ...] = get_args(NoiseName)  # the simplest first
 # Of a constant noise variance; noise that varies over the inputs by a factor of e or so.
 LENGTH_PER_ROOT_FEATURE = 1.5
+NEXT_TO_NOTHING = 0.01  # nats per row, for which no noise is more complicated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,8 +99,8 @@ def choose_noise(
     """Learn a process with each kind of noise, and take the simplest that predicts left-out rows as well as any.
 
     A kind counts as good as the best where its mean log density of rows that are left out one at a time is less than
-    one standard error of the difference below. Costs a fit for every kind; those with scales cost two to four times
-    that with constant noise.
+    one standard error of the difference below, or less than 0.01 nats. Costs a fit for every kind; those with scales
+    cost several times that with constant noise.
 
     Args:
         process: where to start; the variance of its noise is where all kinds start.
@@ -142,7 +143,7 @@ def choose_noise(
     scores = {kind: float(counts @ each / total) for kind, each in densities.items()}
     best = max(scores, key=lambda kind: scores[kind])
     errors = {kind: _standard_error(densities[best] - each, counts) for kind, each in densities.items()}
-    name = next(kind for kind in fits if scores[kind] >= scores[best] - errors[kind])
+    name = next(kind for kind in fits if scores[best] - scores[kind] <= max(errors[kind], NEXT_TO_NOTHING))
     return NoiseChoice(name, fits[name], scores, errors)
 
 
