@@ -114,12 +114,13 @@ def summary(name: str, fits: dict[str, list[dict[str, Any]]]) -> Result:
     crps = {method: np.array([fit["crps"] for fit in lines]) for method, lines in fits.items()}
     best = min((method for method in crps if method != OURS), key=lambda method: np.mean(crps[method]))
     worse = crps[OURS] - crps[best]
-    error = np.std(worse, ddof=1) / np.sqrt(len(worse)) if len(worse) > 1 else np.nan
+    error = np.std(worse, ddof=1) / np.sqrt(len(worse)) if len(worse) > 1 else 0.0
     coverage = float(np.mean([fit["in 90%"] for fit in fits[OURS]]))
     return {
         "case": f"{name}, {fits[OURS][0]['rows']} rows, {len(worse)} splits",
         **{method: float(np.mean(values)) for method, values in crps.items()},
-        "+-": float(error),
+        "+-": float(error) if len(worse) > 1 else None,
+        "best or tied": "yes" if np.mean(worse) <= error else "no",
         "in 90 %": coverage,
         "theirs": "-".join(f"{share:.2f}" for share in _range(fits)),
         "processor s": float(np.mean([fit["processor"] for fit in fits[OURS]])),
