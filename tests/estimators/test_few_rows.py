@@ -168,6 +168,7 @@ def test_a_classifier_averages_too(classes, tmp_path):
     assert_allclose(wt.load(tmp_path / "model.widetail").predict_proba(x), found)
 
 
+@pytest.mark.slow
 def test_a_classifier_averages_probabilities_of_the_largest(classes):
     model, x, _ = classes
     model = copy.copy(model)
