@@ -47,8 +47,8 @@ def test_logits_scaled_by_the_root_of_the_width():
 @pytest.mark.parametrize(
     ("apply", "match"),
     [
-        (lambda p, x: jax.nn.softmax(x @ p["u"], axis=-1) @ p["v"], "reduce_max"),
-        (lambda p, x: jnp.max(x @ p["u"], axis=-1, keepdims=True), "reduce_max"),
+        (lambda p, x: jax.nn.softmax(x @ p["u"], axis=-1) @ p["v"], "maximum across the width"),
+        (lambda p, x: jnp.max(x @ p["u"], axis=-1, keepdims=True), "maximum across the width"),
         (lambda p, x: jnp.sort(x @ p["u"], axis=-1) @ p["v"], "sort"),
         (lambda p, x: jnp.tanh(jnp.tanh(x @ p["u"])[..., ::-1] * (x @ p["u"])) @ p["v"], "out of step"),
         (lambda p, x: jnp.tanh(x @ p["u"])[..., :5] @ jnp.ones((5, 1)), "averages"),
@@ -69,17 +69,46 @@ def test_logits_scaled_by_the_root_of_the_width():
         ),
         (lambda p, x: (jnp.tanh(x @ p["u"]) @ p["v"], x), "must return one array; it returns tuple"),
         (
-            lambda p, x: jax.lax.while_loop(lambda h: jnp.mean(h) > 1, lambda h: h / 2, x @ p["u"]) @ p["v"],
+            lambda p, x: jax.lax.while_loop(lambda h: jnp.mean(h * h) > 1, lambda h: h / 2, x @ p["u"]) @ p["v"],
             "length depends on the data",
+        ),
+        (lambda p, x: jnp.tanh(x @ p["u"] * p["v"][:, 0]) @ p["v"], "in two ways|different axes"),
+        (lambda p, x: jnp.tanh(x @ p["u"] * 0) @ p["v"], "does not depend on its input"),
+        (lambda p, x: jnp.tanh(x[:, :1] @ p["u"][:1] + x[:, 1:] @ p["u"][1:]) @ p["v"], "a part of 'u' is summed over"),
+        (
+            lambda p, x: (lambda h: h / jnp.linalg.norm(h, axis=-1, keepdims=True))(jnp.tanh(x @ p["u"])) @ p["v"],
+            "width to the power -0.5",
         ),
     ],
     ids=[
         "softmax", "max", "sort", "reversed", "slice", "output", "scaled twice", "average", "times the width",
-        "a sum over the width", "noise", "two results", "a loop of unknown length",
+        "a sum over the width", "noise", "two results", "a loop of unknown length", "a readout as a scale", "zero",
+        "a part of the rows", "length one",
     ],
 )  # fmt: skip
 def test_has_no_limit(apply, match):
     refused(apply, match, u=(3, "n"), v=("n", 1))
+
+
+def test_a_scale_that_init_draws_has_to_be_told():
+    def apply(p, x):
+        return jnp.tanh(jnp.tanh(x @ p["u"]) * p["g"]) @ p["v"]
+
+    shapes = {"u": (3, "n"), "g": ("n",), "v": ("n", 1)}
+    refused(apply, "'g' multiplies, and init draws it at random", **shapes)
+    x = np.random.default_rng(0).normal(size=(2, 3))
+    wide = wt.widen(pair(apply, **shapes), (3,), variances={"g": 1.0})
+    assert np.all(wide.kernel(x, get="nngp").nngp.diagonal() > 0.01)
+
+
+def test_a_mask_that_leaves_nothing():
+    def apply(p, x):
+        there = x[..., -1:] > 0
+        return ((jnp.tanh(x @ p["u"]) * there).sum(1) / there.sum(1)) @ p["v"]
+
+    wide = wt.widen(pair(apply, u=(3, "n"), v=("n", 1)), (2, 3))
+    with pytest.raises(ValueError, match="not finite"):
+        wide.kernel(-np.ones((2, 2, 3)))
 
 
 def test_groups_of_few_channels():

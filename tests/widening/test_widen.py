@@ -11,12 +11,12 @@ import pytest
 
 import widetail as wt
 from tests.distributed.clusters import local_client
-from tests.widening.cases import CASES, inputs, widened
+from tests.widening.cases import ALL, STYLES, inputs, widened
 from tests.widening.models import equinox_models, plain_models
 from widetail import distributed, nn, programs, widening
 from widetail.files import fingerprint
 
-QUICK = ("equinox mlp", "gated", "skip concatenation", "added heads")
+QUICK = ("equinox mlp", "gated", "skip concatenation", "added heads", "layer norms", "columns", "ensemble", "experts")
 
 
 @pytest.fixture
@@ -25,26 +25,22 @@ def as_models_are_written():
         yield
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in ALL])
 @pytest.mark.usefixtures("as_models_are_written")
 def test_agrees_with_layers_and_with_finite_draws(name):
-    case, x = CASES[name], inputs(name, 3)
+    case, x = ALL[name], inputs(name, 3)
     wide = widened(name)
     assert case.engine in wide.info.engine
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", programs.QuasiMonteCarloWarning)
         warnings.simplefilter("ignore", programs.AccuracyWarning)
         if case.same is not None:
-            fine, same = wide, case.same
-            if case.samples is not None:
-                fine = eqx.tree_at(lambda w: w.inner, wide, wide.inner.with_options(samples=case.samples))
-                same = same.with_options(samples=case.samples)
-            values, expected = fine.kernel(x), same.kernel(x)
+            values, expected = wide.kernel(x), case.same.kernel(x)
             for mine, theirs in zip(values, expected, strict=True):
                 size = np.sqrt(np.outer(theirs.diagonal(), theirs.diagonal()))
                 np.testing.assert_allclose(mine / size, theirs / size, rtol=0, atol=case.tolerance)
-        found = wide.check(x, (256,), draws=60)
-    # second moments of 60 draws at width 256, within 5 of their standard errors
+        found = wide.check(x, (256, 1024) if name in STYLES and name not in QUICK else (256,), draws=60)
+    # second moments of 60 draws at the largest width, within 5 of their standard errors
     assert found.agrees, str(found)
 
 
@@ -54,6 +50,22 @@ def test_both_engines_agree(name):
     layers, program = widened(name, engine="nn").kernel(x), widened(name, engine="program").kernel(x)
     np.testing.assert_allclose(program.nngp, layers.nngp, rtol=1e-6)
     np.testing.assert_allclose(program.ntk, layers.ntk, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["trunk and gate", "stem and attention", pytest.param("sequential", marks=pytest.mark.slow)]
+)
+@pytest.mark.usefixtures("as_models_are_written")
+def test_a_program_on_top_of_layers_is_as_a_program_alone(name):
+    x = inputs(name, 3)
+    both, alone = widened(name), widened(name, engine="program")
+    assert both.info.engine == "as layers of nn and a tensor program on top"
+    assert alone.info.engine == "as a tensor program"
+    assert "layers:" in both.explain()
+    assert "what the layers give" in both.explain()
+    for other in (None, x[1:]):
+        for mine, theirs in zip(both.kernel(x, other), alone.kernel(x, other), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-6 * np.max(theirs))
 
 
 def test_it_is_a_kernel_as_any_other():

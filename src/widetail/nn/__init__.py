@@ -51,6 +51,7 @@ from widetail.nn._rectifiers import LeakyRelu as LeakyRelu
 from widetail.nn._rectifiers import Relu as Relu
 from widetail.nn._rectifiers import Sign as Sign
 from widetail.nn._sigmoid_like import SigmoidLike as SigmoidLike
+from widetail.nn._signal import Signal as Signal
 from widetail.nn._smooth import Erf as Erf
 from widetail.nn._smooth import Exp as Exp
 from widetail.nn._smooth import Gelu as Gelu

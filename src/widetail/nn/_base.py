@@ -105,7 +105,7 @@ class Layer(Kernel):
 
     def rows_fn(self, get: Get) -> RowsFn:
         """Carry each input through the network with itself."""
-        start = self._start_fn(get)
+        start = self.start_fn(get)
         propagate = self.propagate_rows_fn(False)
 
         def rows(x):
@@ -116,7 +116,7 @@ class Layer(Kernel):
 
     def cross_fn(self, get: Get) -> CrossFn:
         """Carry every pair of inputs through the network."""
-        start = self._start_fn(get)
+        start = self.start_fn(get)
         propagate = self.propagate_cross_fn(False)
 
         def cross(rows1, rows2):
@@ -125,10 +125,15 @@ class Layer(Kernel):
 
         return cross
 
-    def _start_fn(self, get: Get) -> Callable[[Any, Any], Inputs]:
-        """A function of both sides' inputs: what the network begins with."""
+    def start_fn(self, get: Get, *, all_pairs: bool = False) -> Callable[[Any, Any], Inputs]:
+        """A function of both sides' inputs: what the network begins with.
+
+        Args:
+            get: which kernels.
+            all_pairs: whether all pairs of positions of the output are wanted.
+        """
         weights = self.input_weights()
-        all_pairs, with_apart = self.needs_all_pairs(False), self.needs_distances(False)
+        all_pairs, with_apart = self.needs_all_pairs(all_pairs), self.needs_distances(False)
 
         def start(x1, x2):
             scale = None if weights is None else jnp.sqrt(jnp.asarray(weights, x1.dtype))

@@ -138,7 +138,8 @@ class Conv(WindowLayer):
         weight_var: variance of the weights times the fan-in (window size times channels).
         bias_var: variance of the biases; 0 for none.
         strides: steps of the window: an integer, or one per axis.
-        padding: "SAME" (zeros around), "VALID" or "CIRCULAR".
+        padding: "SAME" (zeros around), "VALID", "CIRCULAR", or zeros before and after along each axis,
+            ((1, 1), (1, 1)).
     """
 
     def signal(self, signal: Signal) -> Signal:
@@ -173,12 +174,13 @@ class Conv(WindowLayer):
         if self.padding == "CIRCULAR":
             for axis in range(rank):
                 x = pad_window(x, (axis + 1,), windows[axis], strides[axis], "CIRCULAR")
+        around = "VALID" if self.padding == "CIRCULAR" else self.padding
         letters = "HWD"[:rank]
         y = jax.lax.conv_general_dilated(
             x,
             weight.astype(x.dtype),
             strides,
-            "SAME" if self.padding == "SAME" else "VALID",
+            around,
             dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
         )
         return add_bias(y, parameters, self, parametrisation)
@@ -188,10 +190,15 @@ class Conv(WindowLayer):
 def pad(window, strides, padding, k: Covariance | Inputs) -> Covariance:
     """The covariance with the zeros or repeated positions around it that a window needs."""
     k = resolve(k)
-    if k.all_pairs and padding == "SAME":  # an input's distance to the zeros beyond an edge is not zero
+    if k.all_pairs and padding not in (
+        "VALID",
+        "CIRCULAR",
+    ):  # an input's distance to the zeros beyond an edge is not zero
         k = k.with_values(k.nngp, k.ntk)
-    for axes, size, stride in zip(k.space_axes(), per_axis(window, k.rank), per_axis(strides, k.rank), strict=True):
-        k = k.map_all(lambda v, axes=axes, size=size, stride=stride: pad_window(v, axes, size, stride, padding))
+    both = zip(k.space_axes(), per_axis(window, k.rank), per_axis(strides, k.rank), strict=True)
+    for place, (axes, size, stride) in enumerate(both):
+        add = functools.partial(pad_window, axes=axes, window=size, stride=stride, padding=padding, place=place)
+        k = k.map_all(add)
     return k
 
 

@@ -61,7 +61,7 @@ class LocalConv(WindowLayer):
         rank = x.ndim - 2
         windows, strides = per_axis(self.window, rank), per_axis(self.strides, rank)
         for axis in range(rank):
-            x = pad_window(x, (axis + 1,), windows[axis], strides[axis], self.padding)
+            x = pad_window(x, (axis + 1,), windows[axis], strides[axis], self.padding, axis)
         letters = "HWD"[:rank]
         patches = jax.lax.conv_general_dilated_patches(
             x, windows, strides, "VALID", dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C")
@@ -86,8 +86,8 @@ class ConvTranspose(WindowLayer, LinearLeaf):
 
     def __check_init__(self):
         super().__check_init__()
-        if self.padding == "CIRCULAR":
-            raise ValueError("nn.ConvTranspose: padding must be 'SAME' or 'VALID'; got 'CIRCULAR'.")
+        if self.padding not in ("SAME", "VALID"):
+            raise ValueError(f"nn.ConvTranspose: padding must be 'SAME' or 'VALID'; got {self.padding!r}.")
 
     def signal(self, signal: Signal) -> Signal:
         window_positions(self.name, signal, self.window, self.strides, "SAME")  # the checks alone

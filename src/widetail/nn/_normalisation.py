@@ -22,15 +22,19 @@ class LayerNorm(Leaf):
     Args:
         over: axes of positions, counted from 0, whose features share one mean and one variance (in the limit the
             mean of $k_{pp}$ over them); "all" for every axis. By default each position has its own.
+        epsilon: what is added to the variance.
     """
 
     over: tuple[int, ...] | Literal["all"] = eqx.field(static=True, default=())
+    epsilon: float = eqx.field(static=True, default=0.0)
     is_elementwise = True
 
     def __check_init__(self):
         is_tuple = isinstance(self.over, tuple) and all(isinstance(a, int) and a >= 0 for a in self.over)
         if self.over != "all" and not is_tuple:
             raise ValueError(f"nn.LayerNorm: over must be a tuple of axes from 0 on, or 'all'; got {self.over!r}.")
+        if isinstance(self.epsilon, bool) or not isinstance(self.epsilon, (int, float)) or not 0 <= self.epsilon < 1e9:
+            raise ValueError(f"nn.LayerNorm: epsilon must be a number, 0 or more; got {self.epsilon!r}.")
 
     def _axes(self, rank: int) -> tuple[int, ...]:
         return tuple(range(rank)) if self.over == "all" else self.over
@@ -48,7 +52,7 @@ class LayerNorm(Leaf):
     def limit_rows(self, k):
         variance = k.equal_positions().nngp
         shared = jnp.mean(variance, axis=self._axes(k.rank), keepdims=True)
-        inverse = jnp.broadcast_to(norm_and_inverse(shared)[1], variance.shape)
+        inverse = jnp.broadcast_to(norm_and_inverse(shared + self.epsilon)[1], variance.shape)
         return self.limit_cross(k, inverse, inverse), inverse
 
     def limit_cross(self, k, statistics1, statistics2):
@@ -73,7 +77,7 @@ class LayerNorm(Leaf):
         share = jnp.where(share > 0, share, 1)
         centred = mask * (x - jnp.mean(x, axis=axes, keepdims=True) / share)
         variance = jnp.mean(centred**2, axis=axes, keepdims=True) / share
-        return centred * norm_and_inverse(variance)[1]
+        return centred * norm_and_inverse(variance + self.epsilon)[1]
 
 
 @savable("nn.Dropout")

@@ -47,7 +47,7 @@ class _Pool(LinearLeaf):
         for axis in range(rank):
             window, stride = per_axis(self.window, rank)[axis], per_axis(self._strides, rank)[axis]
             axes = (first_axis + axis,)
-            x = window_sum(pad_window(x, axes, window, stride, self.padding), axes, window, stride)
+            x = window_sum(pad_window(x, axes, window, stride, self.padding, axis), axes, window, stride)
         return self._factor(rank) * x
 
     def mask_after(self, mask):
@@ -70,7 +70,8 @@ class AvgPool(_Pool):
     Args:
         window: extent: an integer for every axis, or one per axis.
         strides: steps of the window; the window itself by default.
-        padding: "VALID", "SAME" (zeros around, which count in the mean) or "CIRCULAR".
+        padding: "VALID", "SAME" (zeros around, which count in the mean), "CIRCULAR", or zeros before and after along
+            each axis, ((1, 1), (1, 1)).
     """
 
     window: int | tuple[int, ...] = eqx.field(static=True)

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 from widetail.nn._signal import Signal
 
-Padding = Literal["SAME", "VALID", "CIRCULAR"]
+# A word, or zeros before and after along each axis.
+Padding = Literal["SAME", "VALID", "CIRCULAR"] | tuple[tuple[int, int], ...]
 
 
 def per_axis(value: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -26,8 +27,17 @@ def check_window(layer: str, window: Any, strides: Any, padding: Any) -> None:
             raise ValueError(
                 f"{layer}: {name} must be a positive integer or a tuple of them, one per axis; got {value!r}."
             )
-    if padding not in ("SAME", "VALID", "CIRCULAR"):
-        raise ValueError(f"{layer}: padding must be 'SAME', 'VALID' or 'CIRCULAR'; got {padding!r}.")
+    if isinstance(padding, str) and padding in ("SAME", "VALID", "CIRCULAR"):
+        return
+    if not isinstance(padding, tuple) or not padding or not all(map(_is_pair, padding)):
+        raise ValueError(
+            f"{layer}: padding must be 'SAME', 'VALID', 'CIRCULAR' or zeros before and after along each axis, "
+            f"((1, 1), (0, 2)); got {padding!r}."
+        )
+
+
+def _is_pair(zeros: Any) -> bool:
+    return isinstance(zeros, tuple) and len(zeros) == 2 and all(isinstance(n, int) and n >= 0 for n in zeros)
 
 
 def window_positions(
@@ -44,15 +54,17 @@ def window_positions(
             f"{layer} expects sequences (n, time, channels) or images (n, height, width, channels), "
             f"but it receives vectors"
         )
-    for name, value in (("window", window), ("strides", strides)):
+    for name, value in (("window", window), ("strides", strides), ("padding", padding)):
         if isinstance(value, tuple) and len(value) != rank:
             raise ValueError(
                 f"{layer} has {name}={value}, but it receives {signal.kind} with positions {signal.space}; "
                 f"grey images need a channel axis, x[..., None], and sequences one number, {name}=(3,)"
             )
-    sizes = zip(signal.space, per_axis(window, rank), per_axis(strides, rank), strict=True)
+    zeros = [sum(pair) for pair in padding] if isinstance(padding, tuple) else [0] * rank
+    sizes = zip(signal.space, per_axis(window, rank), per_axis(strides, rank), zeros, strict=True)
     space = tuple(
-        (size - extent) // stride + 1 if padding == "VALID" else -(-size // stride) for size, extent, stride in sizes
+        -(-size // stride) if padding in ("SAME", "CIRCULAR") else (size + more - extent) // stride + 1
+        for size, extent, stride, more in sizes
     )
     if min(space) < 1:
         raise ValueError(f"{layer} has a window of {window}, larger than the positions {signal.space}")
@@ -81,14 +93,18 @@ def centre_mask(
 
 
 def pad_window(
-    x: Float[Array, "..."], axes: tuple[int, ...], window: int, stride: int, padding: Padding
+    x: Float[Array, "..."], axes: tuple[int, ...], window: int, stride: int, padding: Padding, place: int = 0
 ) -> Float[Array, "..."]:
-    """Add the zeros (SAME) or the wrapped-around positions (CIRCULAR) that a window along `axes` needs."""
+    """Add the zeros or the wrapped-around positions (CIRCULAR) that a window along `axes` needs.
+
+    `place` counts the axes of positions, for zeros that are given for each.
+    """
     if padding == "VALID":
         return x
     widths = [(0, 0)] * x.ndim
     for axis in axes:
-        widths[axis] = _padding_amounts(x.shape[axis], window, stride)
+        given = isinstance(padding, tuple)
+        widths[axis] = padding[place] if given else _padding_amounts(x.shape[axis], window, stride)
     return jnp.pad(x, widths, mode="wrap" if padding == "CIRCULAR" else "constant")
 
 

@@ -10,6 +10,8 @@ from widetail.programs._explain import Explanation as Explanation
 from widetail.programs._explain import explain as explain
 from widetail.programs._finite import FiniteProgram as FiniteProgram
 from widetail.programs._language import Builder as Builder
+from widetail.programs._on_network import OnNetwork as OnNetwork
+from widetail.programs._on_network import on_network as on_network
 from widetail.programs._pack import pack as pack
 from widetail.programs._program import Program as Program
 from widetail.programs._program import from_graph as from_graph

@@ -9,7 +9,9 @@ from widetail.programs.statements import (
     Average,
     BiasVector,
     Constant,
+    Given,
     Graph,
+    InputFeature,
     InputProduct,
     LinComb,
     MatMul,
@@ -189,6 +191,10 @@ def _statement(graph: Graph, statement: Any, variances: dict[str, Any]) -> str:
             return f"= {_function(statement.fn)}({arguments})"
         case Average():
             return f"= average of {names[statement.vector]} over the width"
+        case InputFeature():
+            return f"= feature {statement.feature} of x{_position(graph, statement.position)}"
+        case Given():
+            return f"what the network below makes at position {statement.position}"
         case Presence():
             return f"= 1 where x{_position(graph, statement.position)} is present, else 0"
     raise AssertionError(statement)

@@ -16,6 +16,7 @@ from widetail.programs.statements import (
     BiasVector,
     Constant,
     Graph,
+    InputFeature,
     InputProduct,
     LinComb,
     MatMul,
@@ -139,6 +140,8 @@ def execute(graph: Graph, width: int, weights: dict[str, Any], x: Any, present: 
                 value = jnp.mean(values[statement.vector])
             case Presence():
                 value = present[statement.position]
+            case InputFeature():
+                value = x[statement.position, statement.feature]
             case _:
                 raise TypeError(f"{type(statement).__name__} cannot be executed")
         values[index] = value

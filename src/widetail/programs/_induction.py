@@ -8,7 +8,7 @@ import abc
 from collections.abc import Callable, Generator
 from typing import Any, Literal
 
-from widetail.programs.statements import Constant, Graph, InputProduct, LinComb, Line, Term
+from widetail.programs.statements import Constant, Given, Graph, InputProduct, LinComb, Line, Term
 
 Steps = Generator[Any, Any, Any]
 # A side of a pair of inputs, and a place in the program of that side.
@@ -79,6 +79,10 @@ class Induction(abc.ABC):
     def of_bias(self, name: str) -> Any:
         """The variance of a bias."""
 
+    @abc.abstractmethod
+    def of_network(self, kind: Bilinear, sides: tuple[int, int], one: Given, other: Given) -> Any:
+        """The covariance or the tangent of what a network makes at two positions."""
+
     def line(self, variable: Variable) -> Line:
         """The statement that defines a variable, and what is known of it."""
         return self.graphs[variable[0]].lines[variable[1]]
@@ -129,6 +133,8 @@ class Induction(abc.ABC):
         one, other, sides = self.line(a).statement, self.line(b).statement, (a[0], b[0])
         if kind == "covariance":
             return (yield one.covariance(other, sides, self))
+        if isinstance(one, Given) and isinstance(other, Given):
+            return self.of_network("tangent", sides, one, other)
         own = yield self.bilinear("covariance", a, b)
         return self.added(own, (yield one.tangent_below(other, sides, self)))
 

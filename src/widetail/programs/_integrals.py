@@ -84,9 +84,14 @@ def features(masked: bool, x: Any) -> Float[Array, "n positions features"]:
     return flat[..., :-1] if masked else flat
 
 
-def presence(x: Any, position: Any) -> Float[Array, "n"]:
-    """The flag of presence at a position."""
-    return x.reshape(len(x), -1, x.shape[-1])[:, position, -1]
+def feature(x: Any, position: Any, place: Any) -> Float[Array, "n"]:
+    """One feature at a position; the last one is the flag of presence, where there are flags."""
+    return x.reshape(len(x), -1, x.shape[-1])[:, position, place]
+
+
+def at_positions(block: Any, p: Any, q: Any) -> Float[Array, "..."]:
+    """What a block (positions, positions, ...) holds for two of them."""
+    return block[p, q]
 
 
 def gram(cross: bool, x1: Any, x2: Any, p: Any, q: Any, weights: Any) -> Float[Array, "..."]:

@@ -13,10 +13,19 @@ from widetail.programs import _planar as planar
 from widetail.programs._evaluation import Options
 from widetail.programs._expressions import Atom, Decomposition, Part, independent_groups, product
 from widetail.programs._functions import apply_function, piecewise_linear
-from widetail.programs._induction import Induction, Steps, Variable, run
+from widetail.programs._induction import Bilinear, Induction, Steps, Variable, run
 from widetail.programs._integrals import Sum, scaled
 from widetail.programs._plan import Recorder
-from widetail.programs.statements import Average, Graph, InputProduct, Presence, ScalarFunction, Term
+from widetail.programs.statements import (
+    Average,
+    Given,
+    Graph,
+    InputFeature,
+    InputProduct,
+    Presence,
+    ScalarFunction,
+    Term,
+)
 
 # Longer sums are computed in pieces: every number of terms is compiled once.
 MOST_TERMS = 12
@@ -36,6 +45,11 @@ class Side:
     known: dict[str, Any]
 
 
+def of_network(kind: Bilinear) -> str:
+    """What is known of each row by itself of the network below a program, by its name."""
+    return f"network {kind}"
+
+
 class TooManyVariablesError(Exception):
     """A function of more than two dependent Gaussian variables, whose expectations have to be simulated."""
 
@@ -49,6 +63,7 @@ class Limit(Induction):
         vectors: the names of input matrices that have a variance per feature.
         sides: inputs and what is known of each row, slots.
         recorder: where computations are written down.
+        network: covariances and tangents between the two sides of what a network below makes, slots.
         asked: pairs of arguments of functions whose covariance was needed.
     """
 
@@ -62,6 +77,7 @@ class Limit(Induction):
         recorder: Recorder,
         *,
         same: bool,
+        network: dict[str, Any] | None = None,
     ):
         super().__init__((programs[0].graph, programs[1].graph))
         self.programs = programs
@@ -71,6 +87,7 @@ class Limit(Induction):
         self.options = options
         self.recorder = recorder
         self.same = same
+        self.network = network or {}
         self.second = 0 if same else 1
         self.asked: set[tuple[int, int]] = set()
         self.products: dict[tuple[str, str], Sum | None] = {}
@@ -131,6 +148,10 @@ class Limit(Induction):
                 integrals.gram, (not self.same,), *flat, one.position, other.position, weights
             )
         return ((() if is_vector else (variance,), (), (), self.grams[key]),)
+
+    def of_network(self, kind: Bilinear, sides: tuple[int, int], one: Given, other: Given) -> Sum:
+        between = self.sides[sides[0]].known if sides[0] == sides[1] else self.network
+        return self._block(integrals.at_positions, (), between[of_network(kind)], one.position, other.position)
 
     def _flat(self, side: int) -> Any:
         """Inputs (n, positions, features)."""
@@ -346,7 +367,10 @@ class Limit(Induction):
 
         def make(limit: Limit) -> Steps:
             if isinstance(statement, Presence):
-                return limit.recorder.call(integrals.presence, (), limit.sides[0].x, statement.position)
+                return limit.recorder.call(integrals.feature, (), limit.sides[0].x, statement.position, -1)
+            if isinstance(statement, InputFeature):
+                x, place = limit.sides[0].x, (statement.position, statement.feature)
+                return limit.recorder.call(integrals.feature, (), x, *place)
             if isinstance(statement, ScalarFunction):
                 arguments = []
                 for argument in statement.arguments:

@@ -10,7 +10,7 @@ import numpy as np
 from widetail.kernels import Rows
 from widetail.programs._evaluation import Options
 from widetail.programs._expressions import Decomposition
-from widetail.programs._limit import Limit, Side, TooManyVariablesError
+from widetail.programs._limit import Limit, Side, TooManyVariablesError, of_network
 from widetail.programs._plan import Plan, Recorder
 from widetail.programs._tangent import TangentLimit
 
@@ -22,7 +22,8 @@ Known = tuple[tuple[str, bool], ...]
 def needs(program: Decomposition) -> Limit | None:
     """The limit of one input with itself, worked out; None for programs that have to be simulated."""
     vectors = frozenset(name for name, random in program.graph.randoms.items() if np.ndim(random.var) == 1)
-    limit = _limit((program,), Options(), vectors, ((),), Recorder())
+    network = tuple((of_network(kind), False) for kind in ("covariance", "tangent"))
+    limit = _limit((program,), Options(), vectors, (network,), Recorder())
     try:
         limit.readout(tangent=False)
     except TooManyVariablesError:
@@ -36,6 +37,7 @@ def run_plan(
     tangent: bool,
     variances: dict[str, Any],
     sides: tuple[Rows, ...],
+    network: dict[str, Any] | None = None,
 ) -> tuple[Any, Any, dict[str, Any]]:
     """The kernel and the tangent kernel (or None), with an axis in front, and what is known of each row of one side.
 
@@ -45,16 +47,18 @@ def run_plan(
         tangent: whether the tangent kernel is wanted.
         variances: of matrices and biases by name.
         sides: two for all pairs, one for each row with itself.
+        network: for pairs, covariances and tangents of what a network below makes; each row's own are among its
+            statistics.
     """
     dtype = sides[0].inputs.dtype
     known = tuple(tuple((name, value is None) for name, value in rows.statistics.items()) for rows in sides)
     vectors = frozenset(name for name, value in variances.items() if np.ndim(value) == 1)
-    plan = _plan(programs, options, tangent, vectors, known)
+    plan = _plan(programs, options, tangent, vectors, known, tuple(network or ()))
     given = [_cast(value, dtype) for value in variances.values()]
     for rows in sides:
         given.append(rows.inputs)
         given += [value for value in rows.statistics.values() if value is not None]
-    return plan.run(given)
+    return plan.run([*given, *(network or {}).values()])
 
 
 def _cast(value: Any, dtype: Any) -> Any:
@@ -69,9 +73,10 @@ def _plan(
     tangent: bool,
     vectors: frozenset[str],
     known: tuple[Known, ...],
+    network: tuple[str, ...],
 ) -> Plan:
     recorder = Recorder()
-    limit = _limit(programs, options, vectors, known, recorder)
+    limit = _limit(programs, options, vectors, known, recorder, network)
     nngp, ntk = (None if k is None else recorder.call(_in_front, (), k) for k in limit.readout(tangent=tangent))
     return recorder.plan((nngp, ntk, limit.sides[0].known if len(programs) == 1 else {}))
 
@@ -87,6 +92,7 @@ def _limit(
     vectors: frozenset[str],
     known: tuple[Known, ...],
     recorder: Recorder,
+    network: tuple[str, ...] = (),
 ) -> Limit:
     names = dict.fromkeys(name for program in programs for name in program.graph.randoms)
     variances = {name: recorder.given() for name in names}
@@ -95,4 +101,5 @@ def _limit(
         x = recorder.given()
         sides.append(Side(x, {name: None if is_zero else recorder.given() for name, is_zero in entries}))
     both = (programs[0], programs[-1]), variances, vectors, (sides[0], sides[-1])
-    return TangentLimit(*both, options, recorder, same=len(programs) == 1)
+    pairs = {name: recorder.given() for name in network}
+    return TangentLimit(*both, options, recorder, same=len(programs) == 1, network=pairs)

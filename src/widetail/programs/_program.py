@@ -171,7 +171,7 @@ class Program(Kernel):
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """The covariances that are computed for a pair, some of which are alive at a time."""
-        found = needs(self._decomposed(tuple(input_shape)))
+        found = needs(self.decomposed(tuple(input_shape)))
         if found is None:
             return 1  # what a simulation needs does not grow with the number of pairs
         return max(1, len(found.products) // ALIVE)
@@ -181,7 +181,7 @@ class Program(Kernel):
 
         Of programs that are simulated, those of all variables that are drawn.
         """
-        found = needs(self._decomposed(tuple(input_shape)))
+        found = needs(self.decomposed(tuple(input_shape)))
         if found is not None:
             return sorted(found.asked)
         graph = self.graph(tuple(input_shape))
@@ -270,12 +270,13 @@ class Program(Kernel):
         settings = ", ".join(f"{name}={_show(value)}" for name, value in self.settings)
         return f"{getattr(self.fn, '__name__', 'program')}({settings})"
 
-    def _decomposed(self, input_shape: tuple[int, ...]) -> Decomposition:
+    def decomposed(self, input_shape: tuple[int, ...]) -> Decomposition:
+        """The statements for inputs of one shape, and what is known of them without numbers."""
         return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked)
 
     def _values(self, sides: tuple[Rows, ...], get: Get) -> tuple[dict[str, Any], KernelValues]:
         """What is known of each row of one side, and the kernels of it or of all pairs of two, once per replicate."""
-        programs = tuple(self._decomposed(rows.inputs.shape[1:]) for rows in sides)
+        programs = tuple(self.decomposed(rows.inputs.shape[1:]) for rows in sides)
         variances = {}
         for program in programs:
             variances |= self.variances_of(program.graph)

@@ -8,7 +8,7 @@ of the functions they make together.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,13 @@ import numpy as np
 from widetail.gaussian import norm_and_inverse
 from widetail.programs._functions import apply_function
 from widetail.programs._gaussian import what_is_left
-from widetail.programs._induction import Induction, Steps, Variable, run
+from widetail.programs._induction import Bilinear, Induction, Steps, Variable, run
 from widetail.programs.statements import (
     Average,
     Constant,
+    Given,
     Graph,
+    InputFeature,
     InputProduct,
     LinComb,
     MatMul,
@@ -43,6 +45,7 @@ def simulated(
     samples: int,
     *,
     tangent: bool,
+    network: tuple[dict[Bilinear, Any], ...] = (),
 ) -> tuple[Any, Any]:
     """The kernel, and the tangent kernel or None, of all pairs of rows of two sides, or of each row of one.
 
@@ -52,11 +55,13 @@ def simulated(
         inputs: (n, *space, features), two for pairs, one for every row with itself.
         samples: points, divided among the replicates.
         tangent: whether the tangent kernel is wanted.
+        network: covariances and tangents of what a network below makes: of each side's rows with themselves, (n,
+            positions, positions), and of all pairs, (n1, n2, positions, positions); empty where there is none.
 
     Returns:
         Each with an axis for the replicates in front.
     """
-    return _replicates(graphs, samples, tangent, variances, inputs)
+    return _replicates(graphs, samples, tangent, variances, inputs, network or ({},) * 3)
 
 
 def drawn_variables(graph: Graph) -> list[int]:
@@ -86,33 +91,52 @@ def _normal_points(dimensions: int, samples: int) -> np.ndarray:
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _replicates(
-    graphs: tuple[Graph, ...], samples: int, tangent: bool, variances: dict[str, Any], inputs: Any
+    graphs: tuple[Graph, ...], samples: int, tangent: bool, variances: dict[str, Any], inputs: Any, network: Any
 ) -> tuple[Any, Any]:
     """Both kernels, once per replicate."""
     dtype = inputs[0].dtype
-    inputs = tuple(_divided(graph, x) for graph, x in zip(graphs, inputs, strict=True))
+    sides = tuple(_Rows(*_divided(graph, x), own) for graph, x, own in zip(graphs, inputs, network, strict=False))
     # for one side as for two, so that an input has the same kernel with itself as with its copy
     dimensions = 2 * max(1, *(len(drawn_variables(graph)) for graph in graphs))
     points = jnp.asarray(_normal_points(dimensions, samples), dtype)
     variances = {name: jnp.asarray(value, dtype) for name, value in variances.items()}
 
     @jax.checkpoint
-    def follow(points: Any, *sides: Any) -> tuple[Any, Any]:
-        simulation = _Simulation(graphs, variances, sides, points)
+    def follow(points: Any, *rows: _Rows) -> tuple[Any, Any]:
+        simulation = _Simulation(graphs, variances, rows, points)
         ends = (0, graphs[0].output), (len(graphs) - 1, graphs[-1].output)
         nngp, ntk = run(simulation.kernels(*ends, tangent=tangent))
-        like = jnp.zeros(len(sides[-1][0]), points.dtype)
+        like = jnp.zeros(len(rows[-1].x), points.dtype)
         return _or_zero(nngp, like), _or_zero(ntk, like) if tangent else None
 
-    rows = max(1, NUMBERS_AT_ONCE // points.shape[1])
-    if len(inputs) == 1:
-        return jax.lax.map(lambda points: _in_pieces(functools.partial(follow, points), rows, inputs[0]), points)
+    size = max(1, NUMBERS_AT_ONCE // points.shape[1])
+    if len(sides) == 1:
+        return jax.lax.map(lambda points: _in_pieces(functools.partial(follow, points), size, sides[0]), points)
 
-    def one_row(points: Any, row: Any) -> tuple[Any, Any]:
+    def one_row(points: Any, row: _Rows, pairs: Any) -> tuple[Any, Any]:
         row = jax.tree.map(lambda values: values[None], row)
-        return _in_pieces(functools.partial(follow, points, row), rows, inputs[1])
+        return _in_pieces(functools.partial(follow, points, row), size, sides[1]._replace(pairs=pairs))
 
-    return jax.lax.map(lambda points: jax.lax.map(lambda row: one_row(points, row), inputs[0]), points)
+    def all_rows(points: Any) -> tuple[Any, Any]:
+        return jax.lax.map(lambda each: one_row(points, *each), (sides[0], network[2]))
+
+    return jax.lax.map(all_rows, points)
+
+
+class _Rows(NamedTuple):
+    """Rows of one side.
+
+    Attributes:
+        x: features (rows, positions, features).
+        present: flags (rows, positions), or None.
+        own: covariances and tangents of what a network below makes, of each row with itself.
+        pairs: the same of the row on the first side with each of these.
+    """
+
+    x: Any
+    present: Any
+    own: dict[Bilinear, Any]
+    pairs: Any = None
 
 
 def _divided(graph: Graph, x: Any) -> tuple[Any, Any]:
@@ -121,9 +145,9 @@ def _divided(graph: Graph, x: Any) -> tuple[Any, Any]:
     return (flat[..., :-1], flat[..., -1]) if graph.masked else (flat, None)
 
 
-def _in_pieces(fn: Callable[[Any], Any], size: int, rows: Any) -> Any:
+def _in_pieces(fn: Callable[[Any], Any], size: int, rows: _Rows) -> Any:
     """What a function gives for some rows at a time, put together."""
-    count = len(rows[0])
+    count = len(rows.x)
     size = min(size, count)
     missing = -count % size
 
@@ -141,7 +165,7 @@ class _Simulation(Induction):
     Numbers are arrays (rows,), or (1,) where they are the same for all.
     """
 
-    def __init__(self, graphs: tuple[Graph, ...], variances: dict[str, Any], sides: Any, points: Any):
+    def __init__(self, graphs: tuple[Graph, ...], variances: dict[str, Any], sides: tuple[_Rows, ...], points: Any):
         super().__init__(graphs)
         self.variances = variances
         self.sides = sides
@@ -164,7 +188,7 @@ class _Simulation(Induction):
         variable = (side, index)
         line = self.line(variable)
         self._multiply(side, line.statement)
-        x = self.sides[side][0]
+        x = self.sides[side].x
         mean = _or_zero(run(self.expectation(variable)), jnp.zeros(len(x), x.dtype))[:, None]
         if not line.roots:  # a constant, put together from constants
             return mean
@@ -176,11 +200,13 @@ class _Simulation(Induction):
         """Values of anything else; None of G-variables that are only parts of others."""
         line, values = self.graphs[side].lines[index], self.values[side]
         statement = line.statement
-        x, present = self.sides[side]
+        x, present = self.sides[side].x, self.sides[side].present
         if isinstance(statement, Constant):
             return jnp.full((len(x), 1), statement.value, x.dtype)
         if isinstance(statement, Presence):
             return present[:, statement.position, None]
+        if isinstance(statement, InputFeature):
+            return x[:, statement.position, statement.feature, None]
         if isinstance(statement, Average):
             return jnp.mean(self._at_all_points(side, values[statement.vector]), axis=1, keepdims=True)
         if isinstance(statement, (Nonlin, ScalarFunction)):
@@ -217,7 +243,7 @@ class _Simulation(Induction):
                 self.found["moment", min(other, new), max(other, new)] = moment
 
     def _at_all_points(self, side: int, values: Any) -> Any:
-        return jnp.broadcast_to(values, (len(self.sides[side][0]), len(self.points)))
+        return jnp.broadcast_to(values, (len(self.sides[side].x), len(self.points)))
 
     def _factor(self, side: int, term: Any) -> Any:
         """The factor of a summand, (rows, 1) or (1,)."""
@@ -244,11 +270,16 @@ class _Simulation(Induction):
     def of_bias(self, name: str) -> Any:
         return self.variances[name][None]
 
+    def of_network(self, kind: Bilinear, sides: tuple[int, int], one: Given, other: Given) -> Any:
+        rows = self.sides[sides[1]]
+        block = (rows.own if sides[0] == sides[1] else rows.pairs)[kind]
+        return block[:, one.position, other.position]
+
     def _gram(self, matrix: str, side: int, other: int) -> Any:
         """Covariances of the products of an input matrix: (positions, positions, rows)."""
         key = (matrix, side, other)
         if key not in self.grams:
-            first, second = self.sides[side][0] * self.variances[matrix], self.sides[other][0]
+            first, second = self.sides[side].x * self.variances[matrix], self.sides[other].x
             features = first.shape[-1]
             if side == other:
                 found = jnp.einsum("rpf,rqf->pqr", first, second)
@@ -273,7 +304,7 @@ class _Simulation(Induction):
         a, b = min(a, b), max(a, b)
         key = ("moment_tangent", a, b)
         if key not in self.found:
-            like, is_zero, rows = jnp.zeros(len(self.sides[-1][0]), self.points.dtype), True, []
+            like, is_zero, rows = jnp.zeros(len(self.sides[-1].x), self.points.dtype), True, []
             for g in self.line(a).support:
                 row = []
                 for other in self.line(b).support:
@@ -292,7 +323,7 @@ class _Simulation(Induction):
         """The derivatives of a vector in the Gaussian variables of its support: (variables, rows, points)."""
         if variable not in self.slopes:
             side, line = variable[0], self.line(variable)
-            shape = (len(line.support), len(self.sides[side][0]), len(self.points))
+            shape = (len(line.support), len(self.sides[side].x), len(self.points))
             if line.kind == "G":
                 found = jnp.ones(shape, self.points.dtype)
             else:

@@ -17,6 +17,8 @@ Kind = Literal["G", "H", "S"]
 RandomKind = Literal["matrix", "input_matrix", "bias"]
 # Of statements that stand for no line of a text.
 NOWHERE = SourceLine("<graph>", 0)
+# The common root of all that a network below a program makes; no random matrix has this name.
+NETWORK = "<network>"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +94,19 @@ class InputProduct(Statement):
 
     def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
         return induction.of_inputs(sides, self, other)
+
+
+@dataclasses.dataclass(frozen=True)
+class Given(Statement):
+    """What a network below the program makes at one of its positions: a G-variable, see `on_network`."""
+
+    position: int
+
+    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
+        return frozenset([NETWORK])
+
+    def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
+        return induction.of_network("covariance", sides, self, other)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,6 +235,17 @@ class Presence(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
+class InputFeature(Statement):
+    """One feature of the input at one position, as it is: a scalar."""
+
+    position: int
+    feature: int
+
+    def kind(self, lines: Sequence["Line"]) -> Kind:
+        return "S"
+
+
+@dataclasses.dataclass(frozen=True)
 class Line:
     """A statement with what it defines.
 
@@ -332,6 +358,8 @@ class Graph:
         position = getattr(statement, "position", 0)
         if not 0 <= position < math.prod(self.space):
             raise InputError(f"{statement} reads position {position} of inputs with {math.prod(self.space)}", place)
+        if isinstance(statement, InputFeature) and not 0 <= statement.feature < self.features:
+            raise InputError(f"{statement} reads a feature of inputs with {self.features}", place)
         kind = statement.kind(self.lines)
         roots: frozenset[str] = frozenset()
         support: tuple[int, ...] = ()

@@ -19,9 +19,10 @@ from widetail.widening._symbols import (
     add_sca,
     add_vec,
     as_lin,
+    factor_of,
+    number_of,
     scale_sca,
     scale_vec,
-    without_factor,
 )
 
 
@@ -50,11 +51,23 @@ class Combining(Entries):
             if len(factors) == 1 and (op.name != "div" or arguments[0] is pars[0]):
                 factor = 1 / float(factors[0]) if op.name == "div" else float(factors[0])
                 return Par(pars[0].leaf, pars[0].elements, pars[0].factor * factor)
+        if op.name in ("mul", "div"):
+            self._check_scales(pars)
         shape = equation.outvars[0].aval.shape
         columns = [np.broadcast_to(self.sym(argument).ids, shape) for argument in arguments]
         group, members, along = self.grouped(columns)
         made = np.array([self._made(op, [self.entries[e] for e in row]) for row in members], np.int64)
         return Sym((made[group] * STRIDE + along).reshape(shape))
+
+    def _check_scales(self, pars: list[Par]) -> None:
+        """Biases have variance zero unless told; a vector that multiplies would make zeros of all it meets."""
+        for par in pars:
+            leaf = self.leaves[par.leaf]
+            if leaf.var is None and not leaf.is_table:
+                raise self.refuse(
+                    f"{leaf.path!r} multiplies, and init draws it at random: name its variance, "
+                    f"variances={{{leaf.path!r}: 1.0}}"
+                )
 
     def _made(self, op: Op, values: list[Any]) -> int:
         return self.entry(self.combine(op, values))
@@ -86,7 +99,7 @@ class Combining(Entries):
         if name == "div" and isinstance(values[1], float):
             return scale(1 / values[1], values[0])
         if name == "div" and isinstance(values[1], Sca) and is_vector:
-            return self._times(ScaFn(op, (1.0, values[1])), values[0])
+            return self._times(self._of_scalars(op, [1.0, values[1]]), values[0])
         if name == "mul":
             first, second = values
             if isinstance(first, float) or isinstance(second, float):
@@ -95,12 +108,22 @@ class Combining(Entries):
             if isinstance(first, Sca) != isinstance(second, Sca):
                 return self._times(*((first, second) if isinstance(first, Sca) else (second, first)))
             if is_vector:  # factors stand in front, where those that grow and shrink with the width meet
-                (one, first), (two, second) = without_factor(first), without_factor(second)
+                (one, first), (two, second) = number_of(first), number_of(second)
                 if one * two != 1:
                     return scale_vec(one * two, self._function_of(op, [first, second]))
-        if not is_vector:
-            return ScaFn(op, tuple(values))
-        return self._function_of(op, values)
+        return self._function_of(op, values) if is_vector else self._of_scalars(op, values)
+
+    def _of_scalars(self, op: Op, values: list[Any]) -> Any:
+        """A function of scalars; factors stand in front of powers, where those of the width meet and cancel."""
+        powers = {"sqrt": 0.5, "rsqrt": -0.5, "square": 2.0, "integer_pow": op.params.get("y")}
+        power = powers.get(op.name)
+        factors, scalars = zip(*(factor_of(value) for value in values), strict=True)
+        if power is not None and factors[0] > 0:
+            return scale_sca(factors[0] ** power, ScaFn(op, scalars))
+        if op.name in ("mul", "div"):
+            factor = factors[0] * factors[1] if op.name == "mul" else factors[0] / factors[1]
+            return scale_sca(factor, ScaFn(op, scalars))
+        return ScaFn(op, tuple(values))
 
     def _function_of(self, op: Op, values: list[Any]) -> Fn:
         vecs = [value for value in values if isinstance(value, Vec)]
@@ -116,17 +139,22 @@ class Combining(Entries):
 
     def _times(self, sca: Sca, vec: Vec) -> Any:
         """A scalar times a vector."""
+        number, sca = factor_of(sca)
+        vec = scale_vec(number, vec)
         lin = as_lin(vec)
-        terms = tuple((c, sca if s is None else self._product(sca, s), v) for c, s, v in lin.terms)
+        terms = []
+        for c, s, v in lin.terms:
+            factor, product = factor_of(sca if s is None else self._product(sca, s))
+            terms.append((c * factor, product, v))
         constant = 0.0
         if isinstance(lin.constant, Sca):
             constant = self._product(sca, lin.constant)
         elif lin.constant:
             constant = scale_sca(lin.constant, sca)
-        return Lin(lin.length, lin.origins, terms, constant)
+        return Lin(lin.length, lin.origins, tuple(terms), constant)
 
     def _product(self, first: Any, second: Any) -> Any:
-        return ScaFn(MULTIPLY, (first, second))
+        return self._of_scalars(MULTIPLY, [first, second])
 
     def _of_outputs(self, name: str, values: list[Any]) -> Any:
         if name in ("copy", "stop_gradient", "convert_element_type", "copy_p"):
@@ -152,15 +180,12 @@ class Combining(Entries):
 
     def _added(self, reads: list[Read]) -> Read:
         """A sum of outputs of one readout (of the sum of what it sees) or of several, which are independent."""
-        columns: dict[int, int] = {}
-        parts: dict[tuple[int, str], tuple[float, Vec]] = {}
+        parts: dict[tuple[int, str, str], tuple[float, Vec]] = {}
         for read in reads:
-            if any(columns.setdefault(leaf, column) != column for leaf, column in read.columns.items()):
-                raise self.refuse("different outputs are added to each other; return them one by one")
             for name, (share, vec) in read.parts.items():
                 parts[name] = (share, add_vec(parts[name][1], vec) if name in parts else vec)
-        return Read(columns, parts)
+        return Read(parts)
 
 
 def _scaled(number: float, read: Read) -> Read:
-    return Read(read.columns, {name: (share, scale_vec(number, vec)) for name, (share, vec) in read.parts.items()})
+    return Read({name: (share, scale_vec(number, vec)) for name, (share, vec) in read.parts.items()})

@@ -11,10 +11,12 @@ from widetail.programs import statements as st
 from widetail.widening._builder import Builder
 from widetail.widening._laws import Leaf
 from widetail.widening._prologue import Narrow
-from widetail.widening._symbols import Base, Vec
+from widetail.widening._symbols import Base, ScaBase, Vec
 from widetail.widening._walk import Walk
 
 STRIDE = 1 << 32
+# Numbers of one array of the input that meet something wide one by one, at most.
+MOST_FEATURES = 4096
 Cuts = dict[tuple[int, int], frozenset[Fraction]]
 
 
@@ -63,7 +65,7 @@ class Entries(Walk):
         self.roles: dict[int, str] = {}
         self.rows: list[tuple[Any, Any]] = []  # vectors of the prologue that input matrices are applied to
         self._row_numbers: dict[Any, int] = {}
-        self.builder = Builder((1 << 20, 1))
+        self.builder = Builder((1 << 20, 1 << 20))  # of a shape that is known at the end
 
     # Entries.
 
@@ -85,14 +87,34 @@ class Entries(Walk):
         if isinstance(value, Par):
             return self._as_vectors(value)
         if isinstance(value, Narrow):
-            raise self.refuse(
-                "an array that depends on the input alone meets a wide one without a random matrix between them; only "
-                "products of the input with random matrices are understood"
-            )
+            return self._features(value)
         array = np.asarray(value, float)
         unique, inverse = np.unique(array, return_inverse=True)
         numbers = np.array([self.entry(float(number)) for number in unique], np.int64)
         return Sym((numbers[inverse.reshape(-1)] * STRIDE).reshape(array.shape))
+
+    def _features(self, value: Narrow) -> Sym:
+        """What depends on the input alone, where it meets something wide: scalars, such as masks and distances."""
+        classes = self.prologue.classes(value.reference)
+        _, first, inverse = np.unique(classes, return_index=True, return_inverse=True)
+        if len(first) > MOST_FEATURES:
+            raise self.refuse(
+                f"{len(first)} numbers that depend on the input alone meet a wide array one by one, without a random "
+                f"matrix between them; at most {MOST_FEATURES} are understood"
+            )
+        chosen = self._narrow(lambda v: v.reshape(-1)[first], value)
+        position = self._row(chosen, ())
+        features = [self.builder.add(st.InputFeature(position, place)) for place in range(len(first))]
+        numbers = np.array([self.entry(ScaBase(feature)) for feature in features], np.int64)
+        return Sym((numbers[inverse.reshape(-1)] * STRIDE).reshape(value.shape))
+
+    def _row(self, value: Narrow, place: tuple[int, ...]) -> int:
+        """The position, among the inputs of the program, of one vector of features."""
+        key = value.reference, place
+        if key not in self._row_numbers:
+            self._row_numbers[key] = len(self.rows)
+            self.rows.append((value, place))
+        return self._row_numbers[key]
 
     def _as_vectors(self, par: Par) -> Sym:
         """A parameter that is not multiplied by: a bias, or a table of them."""

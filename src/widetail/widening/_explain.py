@@ -7,6 +7,8 @@ from widetail.programs import statements as st
 _WORDS = {
     "InputProduct": "matrix x input",
     "MatMul": "matrix x vector",
+    "Given": "what the layers give",
+    "InputFeature": "a number of the input",
     "BiasVector": "Gaussian vector",
     "LinComb": "sum",
     "Nonlin": "nonlinearity",
@@ -23,9 +25,9 @@ def explain(wide: Any) -> str:
     longest = max(len(leaf.path) for leaf in info.leaves)
     for number, leaf in enumerate(info.leaves):
         text.append(f"  {leaf.path:<{longest}}  {_law(info, number, leaf)}")
-    if info.graph is None:
-        text += ["layers:", *(f"  {layer}" for layer in wide.inner_layers())]
-    else:
+    if info.layers:
+        text += ["layers:", *(f"  {layer}" for layer in info.layers)]
+    if info.graph is not None:
         text += ["lines:", *_lines(info.graph)]
     readouts = [info.leaves[k].path for k, role in info.roles.items() if role == "readout"]
     text.append(

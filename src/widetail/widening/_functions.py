@@ -145,6 +145,9 @@ def apply_op(op: Op, arguments: list[Any], dtype: Any) -> Any:
         arguments[0] = arguments[0].astype(bool)
     if op.name in ("and", "or", "not", "xor"):
         arguments = [argument.astype(bool) for argument in arguments]
+    elif any(jnp.issubdtype(argument.dtype, jnp.floating) for argument in arguments):  # truth as 0 and 1
+        is_choice = op.name == "select_n"
+        arguments = [a if k == 0 and is_choice else a.astype(dtype) for k, a in enumerate(arguments)]
     return op.primitive.bind(*arguments, **op.params)
 
 

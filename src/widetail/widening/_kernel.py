@@ -11,22 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail import programs
 from widetail.checks import check_count
 from widetail.kernels import CrossFn, Get, Kernel, KernelValues, RowsFn, check_get, check_inputs
 from widetail.numerics import is_traced
 from widetail.widening import _check, _explain
-from widetail.widening._chains import Chained, read_chain
 from widetail.widening._finite import FiniteModel, fan_in
-from widetail.widening._laws import Leaf, Variances, check_patterns, measured, read_laws, scale_of
-from widetail.widening._limit import Reading, compare, read_program
-from widetail.widening._models import Make, Width, reader, traced
-from widetail.widening._source import WidenError
-
-# Widths at which models are read: with common divisors, for heads and groups.
-WIDTHS = (24, 48, 120)
-# Widths at which laws are measured, in units of the first of those.
-LARGE = (10, 20)
+from widetail.widening._laws import Leaf
+from widetail.widening._models import Make, Width
+from widetail.widening._proportions import in_proportion, times
 
 
 class UncheckedWarning(UserWarning):
@@ -61,13 +53,14 @@ class Info:
         roles: by parameter, what it is.
         fan_ins: by parameter, the axes that are summed over.
         variances: by path, the variance, times fan-in for matrices.
-        engine: "as layers of nn" or "as a tensor program".
-        graph: the statements; None for layers.
+        engine: "as layers of nn", "as a tensor program", or "as layers of nn and a tensor program on top".
+        graph: the statements; None for layers alone.
         notes: what a user should know.
         ratio: the widths at which the model was read, of which `at_width` takes multiples; 1 for a single number.
         of_whole_numbers: whether the model takes whole numbers, such as those of tokens.
         is_told: whether the user knows of `check`.
         recipe: what `widen` was called with, from which another process reads the model again.
+        layers: the layers of nn that were found.
     """
 
     make: Make
@@ -83,6 +76,7 @@ class Info:
     of_whole_numbers: bool = False
     is_told: bool = False
     recipe: tuple[Any, ...] = ()
+    layers: tuple[Any, ...] = ()
 
     @property
     def is_body(self) -> bool:
@@ -157,7 +151,13 @@ class Wide(Kernel):
                 stacklevel=2,
             )
         first, second = self._fronted("x1", x1), None if x2 is None else self._fronted("x2", x2)
-        return self.inner.kernel(first, second, get, **options)
+        found = self.inner.kernel(first, second, get, **options)
+        if not all(np.isfinite(np.sum(k)) for k in found if k is not None):
+            raise ValueError(
+                "the kernel of these inputs is not finite: somewhere the model divides by zero, or takes a function "
+                "where it is not defined (a row of which a mask leaves nothing, say)."
+            )
+        return found
 
     def _fronted(self, name: str, x: Any) -> Any:
         """What the model makes of its inputs before the first random matrix."""
@@ -202,9 +202,9 @@ class Wide(Kernel):
         if isinstance(ratio, int):
             return check_count(name, width)
         if not isinstance(width, tuple) or len(width) != len(ratio):
-            raise ValueError(f"{name} must be {len(ratio)} numbers, such as {_times(ratio, 4)}; got {width!r}.")
+            raise ValueError(f"{name} must be {len(ratio)} numbers, such as {times(ratio, 4)}; got {width!r}.")
         numbers = tuple(check_count(name, number) for number in width)
-        if not _in_proportion(numbers, ratio):
+        if not in_proportion(numbers, ratio):
             raise ValueError(
                 f"{name} must be in the proportions of {ratio}, at which the model was read; got {width!r}. "
                 f"widen(..., widths=...) reads it in others."
@@ -232,7 +232,7 @@ class Wide(Kernel):
         x = np.asarray(x)
         if widths is None:
             ratio = self.info.ratio
-            widths = (256, 1024) if isinstance(ratio, int) else (_times(ratio, 8), _times(ratio, 32))
+            widths = (256, 1024) if isinstance(ratio, int) else (times(ratio, 8), times(ratio, 32))
         checked = tuple(self._checked_width("widths", width) for width in widths)
         object.__setattr__(self.info, "is_told", True)
         return _check.check(self, x, checked, check_count("draws", draws), jax.random.key(0) if key is None else key)
@@ -243,191 +243,9 @@ class Wide(Kernel):
 
     def __reduce__(self) -> Any:
         """For the workers of a cluster: the model is read again, and takes the variances that this one has by now."""
-        return _read_again, self.known_by()
+        from widetail.widening._widen import read_again  # which makes these
 
-    def inner_layers(self) -> tuple[Any, ...]:
-        """The layers of the network inside, if it is one."""
-        return getattr(self.inner, "layers", (self.inner,))
+        return read_again, self.known_by()
 
     def __repr__(self) -> str:
         return f"widen(<model on inputs of shape {self.info.input_shape}>, {self.info.engine})"
-
-
-def widen(
-    model: Any,
-    input_shape: tuple[int, ...],
-    *,
-    variances: Variances = None,
-    constants: dict[str, Any] | None = None,
-    widths: tuple[Width, ...] = WIDTHS,
-    engine: str = "auto",
-) -> Wide:
-    """The infinite-width limit of a model, found from the model itself.
-
-    The model is built at a few small widths and traced by JAX. Axes that grow with the width are wide; products with
-    random matrices, functions of entries and means over the width become what they are in the limit; whatever is not
-    understood, or has no limit, is refused with the line of the model that it stands in.
-
-    Args:
-        model: `lambda width, key: MyModel(width, key=key)` that gives an Equinox module, which takes one input, or a
-            Flax NNX module, which takes a batch; or a pair `(init, apply)` of `init(width, key)` and `apply(params, x)`
-            of a batch. Dropout and batch statistics are off.
-        input_shape: shape of one input, `x.shape[1:]`. A model of whole numbers, such as those of tokens, gets them as
-            they are; kernels take them as floats.
-        variances: variances by patterns of paths, such as `{"*.weight": 2.0, "*.bias": 0.1}`; of several that fit, the
-            last counts. For matrices they are times fan-in. By default 1 for matrices and tables, 0 for biases; a wide
-            vector that `init` fills with one number (the scale of a LayerNorm) stays that number. "from_init" measures
-            them on draws of the model's own `init`. The variance of the readout is 1: it is the scale of the mixture.
-            A parameter without a wide axis is named by its whole path; the limit is then of one draw.
-        constants: values of parameters without a wide axis by patterns, such as `{"temperature": 0.5}`. They do not
-            average out, so all networks share them; by default they are as `init` makes them.
-        widths: three widths at which the model is read, ascending. A model with several widths takes several numbers in
-            the same proportions: `widths=((24, 48), (48, 96), (120, 240))` for `lambda widths, key: ...`.
-        engine: "nn" (layers), "program" (a tensor program), or "auto" for the first that fits.
-
-    Raises:
-        WidenError: the model has no limit, or none that is understood; the message names the line.
-
-    Example:
-        >>> import equinox as eqx
-        >>> import numpy as np
-        >>> import widetail as wt
-        >>> wide = wt.widen(lambda width, key: eqx.nn.MLP(3, 1, width, 2, key=key), (3,), variances={"*.weight": 2.0})
-        >>> wide.kernel(np.eye(3)).ntk.shape
-        (3, 3)
-    """
-    input_shape = tuple(int(size) for size in input_shape)
-    check_patterns(variances)
-    if engine not in ("auto", "nn", "program"):
-        raise ValueError(f"engine must be 'auto', 'nn' or 'program'; got {engine!r}.")
-    ratio = _check_widths(widths)
-    make = reader(model)
-    first, second = jax.random.split(jax.random.key(0))
-    models = [make(widths[0], first), *(make.abstract(width, first) for width in widths[1:])]
-    leaves = read_laws(make, models, widths, variances, constants, second)
-    closed = [traced(built, input_shape) for built in models]
-    if variances == "from_init":
-        reading = read_program(closed[0], models[0], leaves, input_shape)
-        fans = {k: functools.partial(fan_in, axes) for k, axes in reading.fan_ins.items()}
-        readouts = {number for number, role in reading.roles.items() if role == "readout"}
-        leaves = measured(make, leaves, fans, readouts, tuple(_times(widths[0], factor) for factor in LARGE))
-    chains = () if engine == "program" else _chains(closed, models, leaves, input_shape, engine)
-    if chains:
-        wide = _from_chain(chains[0], make, input_shape, leaves, ratio)
-    else:
-        readings = [read_program(jaxpr, one, leaves, input_shape) for jaxpr, one in zip(closed, models, strict=True)]
-        compare(readings, [scale_of(width) for width in widths])
-        wide = _from_program(readings[0], make, input_shape, leaves, ratio)
-    is_whole = np.issubdtype(closed[0].in_avals[-1].dtype, np.integer)
-    object.__setattr__(wide.info, "of_whole_numbers", bool(is_whole))
-    object.__setattr__(wide.info, "recipe", (model, input_shape, variances, constants, tuple(widths), engine))
-    for number, leaf in enumerate(leaves):
-        if isinstance(variances, dict) and leaf.path in variances and wide.info.roles.get(number) == "readout bias":
-            raise ValueError(f"variances[{leaf.path!r}]: the bias of a readout is left out of the limit.")
-    return wide
-
-
-def _read_again(recipe: tuple[Any, ...], values: list[Any]) -> Wide:
-    model, input_shape, variances, constants, widths, engine = recipe
-    wide = widen(model, input_shape, variances=variances, constants=constants, widths=widths, engine=engine)
-    object.__setattr__(wide.info, "is_told", True)
-    return jax.tree.unflatten(jax.tree.structure(wide), values)
-
-
-def _check_widths(widths: Any) -> Width:
-    """The proportions of the widths: 1 for single numbers."""
-    expected = "widths must be two or more different widths, ascending"
-    if not isinstance(widths, (tuple, list)) or len(widths) < 2:
-        raise ValueError(f"{expected}; got {widths!r}.")
-    numbers = [width if isinstance(width, (tuple, list)) else (width,) for width in widths]
-    for number in [number for width in numbers for number in width]:
-        check_count("widths", number)
-    first = [width[0] if width else 0 for width in numbers]
-    if len({len(width) for width in numbers}) > 1 or sorted(set(first)) != first:
-        raise ValueError(f"{expected}; got {widths!r}.")
-    if not all(_in_proportion(width, numbers[0]) for width in numbers):
-        raise ValueError(f"{expected}, each of several numbers in the same proportions; got {widths!r}.")
-    return tuple(widths[0]) if isinstance(widths[0], (tuple, list)) else 1
-
-
-def _in_proportion(one: Any, other: Any) -> bool:
-    return all(a * other[0] == b * one[0] for a, b in zip(one, other, strict=True))
-
-
-def _times(width: Width, factor: int) -> Any:
-    return width * factor if isinstance(width, int) else tuple(number * factor for number in width)
-
-
-def _chains(
-    closed: list[Any], models: list[Any], leaves: list[Leaf], input_shape: Any, engine: str
-) -> tuple[Chained, ...]:
-    """The layers of a model that is a chain of them, the same at all widths; empty where it is not."""
-    try:
-        found = [read_chain(jaxpr, built, leaves, input_shape) for jaxpr, built in zip(closed, models, strict=True)]
-    except WidenError:
-        if engine == "nn":
-            raise
-        return ()
-    same = all(bool(one.net == found[0].net) and repr(one.look) == repr(found[0].look) for one in found)
-    if not same and engine == "nn":
-        raise WidenError("the layers of the model are others at other widths")
-    return tuple(found) if same else ()
-
-
-def _variances(leaves: list[Leaf], roles: dict[int, str]) -> dict[str, float]:
-    defaults = {"bias": 0.0}
-    return {
-        leaf.path: defaults.get(roles[k], 1.0) if leaf.var is None else leaf.var
-        for k, leaf in enumerate(leaves)
-        if k in roles and not leaf.is_constant
-    }
-
-
-def _from_chain(chained: Chained, make: Make, input_shape: tuple[int, ...], leaves: list[Leaf], ratio: Width) -> Wide:
-    variances = _variances(leaves, chained.roles)
-    info = Info(
-        make, input_shape, leaves, chained.roles, chained.fan_ins, variances, "as layers of nn", None, (), ratio
-    )
-    return Wide(chained.net, Front(chained.front), info)
-
-
-def _from_program(reading: Reading, make: Make, input_shape: tuple[int, ...], leaves: list[Leaf], ratio: Width) -> Wide:
-    wanted = list(dict.fromkeys(value.reference for value, _ in reading.rows))
-    places = [(wanted.index(value.reference), place) for value, place in reading.rows]
-
-    def front(x: Any) -> Any:
-        values = reading.prologue.run(x, wanted)
-        rows = [values[number][place] for number, place in places]
-        return jnp.stack([jnp.pad(row.astype(x.dtype), (0, reading.features - len(row))) for row in rows])
-
-    graph = reading.graph
-    parts = [(share, _graph_with_output(graph, index)) for share, index in reading.outputs]
-    kernels = []
-    for share, part in parts:
-        program = programs.from_graph(functools.partial(_given, part), part.input_shape, name="widen")
-        kernels.append(program if abs(share - 1) < 1e-12 else program * float(share))
-    inner = functools.reduce(lambda one, other: one + other, kernels)
-    notes = () if len(parts) == 1 else (f"the readout sees {len(parts)} vectors side by side: a sum of kernels",)
-    variances = _variances(leaves, reading.roles)
-    info = Info(
-        make, input_shape, leaves, reading.roles, reading.fan_ins, variances, "as a tensor program", parts[0][1], notes,
-        ratio,
-    )  # fmt: skip
-    return Wide(inner, Front(front), info)
-
-
-def _given(graph: Any, input_shape: tuple[int, ...]) -> Any:
-    return graph
-
-
-def _graph_with_output(graph: Any, output: int) -> Any:
-    """The same statements with another output, without what it does not need."""
-    new = programs.statements.Graph(graph.input_shape)
-    for line in graph.lines:
-        random = line.statement.random
-        if random is not None and random[0] not in new.randoms:
-            there = graph.randoms[random[0]]
-            new.add_random(there.name, there.kind, there.var, there.place)
-        new.add(line.statement, line.place, name=line.name)
-    new.output = output
-    return new

@@ -152,7 +152,7 @@ def _law(path: str, wide: tuple[bool, ...], drawn: list[Any], told: float | None
     values = {float(value) for leaf in drawn for value in np.unique(leaf)} if len(drawn) > 1 else set()
     if len(values) == 1:
         (value,) = values
-        if is_vector and (value != 0 or not told):
+        if (is_vector and not told) or (value != 0 and sum(wide) == 1):
             return Leaf(path, wide, value, None, f"init makes it {value:g} everywhere: a constant", False)
     # biases of heads have two axes; those that init leaves at zero are biases, not tables
     return Leaf(path, wide, None, None if told is None else float(told), "", not is_vector and values != {0.0})

@@ -2,11 +2,15 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from widetail import nn
 from widetail.programs import statements as st
 from widetail.widening._entries import STRIDE, Cuts, NeedCutError, Par, Sym
 from widetail.widening._laws import Leaf
@@ -21,8 +25,28 @@ LOGITS = (
     "root already: divide the queries by the root of their size once more, by process_heads of "
     "equinox.nn.MultiheadAttention or attention_fn of flax.nnx.MultiHeadAttention)"
 )
+_OF_INPUTS = (st.InputProduct, st.InputFeature, st.Given)
+# Inputs at which what models of several widths do with them first is compared.
+PROBES = 8
 # How often vectors are taken apart before a model is given up.
 MOST_CUTS = 24
+
+
+@dataclasses.dataclass
+class Mixed:
+    """The layers below a program.
+
+    Attributes:
+        network: ends in a Gaussian vector, or in one per position.
+        front: what is done with the input first.
+        look: the same in a form that can be compared.
+        kept: the shape of its results.
+    """
+
+    network: nn.Sequential
+    front: Callable[[Any], Any]
+    look: Any
+    kept: tuple[int, ...]
 
 
 @dataclasses.dataclass
@@ -37,6 +61,7 @@ class Reading:
         features: entries of the longest of them; the others are filled with zeros.
         roles: by parameter, what it is: matrix, input, bias, table, readout.
         fan_ins: by parameter, the axes that are summed over.
+        below: layers that the program stands on, or None where it takes the input itself.
     """
 
     graph: st.Graph
@@ -46,6 +71,15 @@ class Reading:
     features: int
     roles: dict[int, str]
     fan_ins: dict[int, tuple[int, ...]]
+    below: Mixed | None = None
+
+    def front(self, x: Any) -> Any:
+        """What is done with one input first: vectors of features, side by side."""
+        wanted = list(dict.fromkeys(value.reference for value, _ in self.rows))
+        places = [(wanted.index(value.reference), place) for value, place in self.rows]
+        values = self.prologue.run(x, wanted)
+        rows = [values[number][place] for number, place in places]
+        return jnp.stack([jnp.pad(row.astype(x.dtype), (0, self.features - len(row))) for row in rows])
 
 
 def start_values(
@@ -73,10 +107,10 @@ def read_program(closed: Any, built: Built, leaves: list[Leaf], input_shape: tup
             results = walk.run(closed, arguments)
             if len(results) != 1:
                 raise WidenError(f"the model must return one array; it returns {len(results)}")
-            outputs = _outputs(walk, results[0])
+            outputs = outputs_of(walk, results[0])
             break
         except NeedCutError as need:
-            if not _cut(cuts, need, shapes):
+            if not cut_at(cuts, need, shapes):
                 raise walk.refuse("a part of a wide array is used by itself, but it cannot be taken apart") from None
     else:
         raise WidenError("wide arrays are taken apart into too many pieces")
@@ -84,10 +118,22 @@ def read_program(closed: Any, built: Built, leaves: list[Leaf], input_shape: tup
         raise WidenError("no random matrix of the model meets the input, so its output does not depend on it")
     features = max(value.shape[-1] for value, _ in walk.rows)
     graph = _replayed(walk.builder.graph, len(walk.rows), features)
+    check_dependence(graph, outputs)
     return Reading(graph, outputs, walk.prologue, walk.rows, features, walk.roles, walk.fan_ins)
 
 
-def _cut(cuts: Cuts, need: NeedCutError, shapes: list[tuple[int, ...]]) -> bool:
+def check_dependence(graph: st.Graph, outputs: list[tuple[float, int]]) -> None:
+    """Refuse a model whose output is the same for all inputs."""
+    for _, output in outputs:
+        graph.output = output
+        if any(isinstance(graph.lines[k].statement, _OF_INPUTS) for k in graph.needed()):
+            return
+    raise WidenError(
+        "the output of the model does not depend on its input: is something multiplied by a parameter that is zero?"
+    )
+
+
+def cut_at(cuts: Cuts, need: NeedCutError, shapes: list[tuple[int, ...]]) -> bool:
     """Enter new places to cut parameters at; whether there were any."""
     changed = False
     for leaf, axis, start in need.vec.origins:
@@ -99,7 +145,8 @@ def _cut(cuts: Cuts, need: NeedCutError, shapes: list[tuple[int, ...]]) -> bool:
     return changed
 
 
-def _outputs(walk: ProgramWalk, result: Any) -> list[tuple[float, int]]:
+def outputs_of(walk: ProgramWalk, result: Any) -> list[tuple[float, int]]:
+    """What a readout sees: (share of its variance, variable)."""
     if not isinstance(result, Sym):
         raise WidenError("the output of the model does not go through any wide layer")
     numbers = np.unique(result.ids // STRIDE)
@@ -113,7 +160,7 @@ def _outputs(walk: ProgramWalk, result: Any) -> list[tuple[float, int]]:
             f"the output of the model must be a product of wide features with a random matrix; it holds "
             f"{' and '.join(kinds)}. In the limit such an output is a number that does not vary from network to network"
         )
-    used = [column for value in values for column in value.columns.items()]
+    used = [column for value in values for column in value.parts]
     if len(set(used)) != len(used) or len(values) != result.ids.size:
         raise WidenError(
             f"the model returns an array of shape {result.shape} in which outputs repeat (one per position, say): the "
@@ -123,7 +170,10 @@ def _outputs(walk: ProgramWalk, result: Any) -> list[tuple[float, int]]:
     for value in values:
         seen.append([(share, walk.builder.base(vec).index) for share, vec in value.parts.values()])
     if any(one != seen[0] for one in seen):
-        raise WidenError("the outputs of the model see different features, so they have different kernels")
+        raise WidenError(
+            "the outputs of the model see different features, so they have different kernels; return one of them, and "
+            "widen the model once for each"
+        )
     merged: dict[int, float] = {}
     for share, index in seen[0]:
         merged[index] = merged.get(index, 0.0) + share
@@ -151,8 +201,12 @@ def compare(readings: list[Reading], widths: list[int]) -> None:
     """Refuse a model that is not the same program at all widths."""
     first = readings[0]
     for width, other in zip(widths[1:], readings[1:], strict=True):
-        if first.prologue.look() != other.prologue.look():
+        if first.below is None and not _same_front(first, other):
             raise WidenError("what the model does with its input depends on the width")
+        if first.below is not None and other.below is not None:
+            mine, theirs = first.below, other.below
+            if not bool(mine.network == theirs.network) or repr(mine.look) != repr(theirs.look):
+                raise WidenError("the layers of the model are others at other widths")
         for mine, theirs in zip(first.graph.lines, other.graph.lines, strict=False):
             a, b = _look(mine.statement), _look(theirs.statement)
             numbers = _different(a, b)
@@ -171,6 +225,22 @@ def compare(readings: list[Reading], widths: list[int]) -> None:
         outputs = _different(tuple(first.outputs), tuple(other.outputs))
         if not same or outputs is None or outputs:
             raise WidenError("the model is another program at another width", first.graph.lines[-1].place)
+
+
+def _same_front(one: Reading, other: Reading) -> bool:
+    """Whether inputs are made into the same features; what is repeated along the width is told by its values."""
+    if one.prologue.look() == other.prologue.look():
+        return True
+    if [value.shape for value, _ in one.rows] != [value.shape for value, _ in other.rows]:
+        return False
+    draws = np.random.default_rng(0)
+    shape = (PROBES, *one.prologue.input_shape)
+    for x in (draws.normal(size=shape), draws.integers(0, 4, shape).astype(float)):
+        with jax.enable_x64(True):
+            found = [np.asarray(jax.vmap(reading.front)(jnp.asarray(x))) for reading in (one, other)]
+        if found[0].shape != found[1].shape or not np.allclose(*found, rtol=1e-6, atol=1e-9, equal_nan=True):
+            return False
+    return True
 
 
 def _scaling(numbers: tuple[float, float], width: int, other: int) -> str:

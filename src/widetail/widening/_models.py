@@ -124,7 +124,8 @@ def _from_module(module: Any) -> Built:
 
         def merged(values: Any) -> Any:
             state = jax.tree.unflatten(jax.tree.structure(params), jax.tree.leaves(values))
-            return nnx.merge(graph, state, rest)
+            # streams of random numbers are copied, so that they may count on where the model is traced
+            return nnx.merge(graph, state, jax.tree.map(_a_stream, rest))
 
         built = _split(pure, lambda p, x: merged(p)(x[None])[0], merged)
         return dataclasses.replace(built, has_state=any(_is_parameter(leaf) for leaf in jax.tree.leaves(rest)))
@@ -137,6 +138,15 @@ def _from_module(module: Any) -> Built:
         f"the function must give an Equinox module or a Flax NNX module; got {type(module).__name__}. A model of plain "
         f"functions is a pair (init, apply)."
     )
+
+
+def _a_stream(leaf: Any) -> Any:
+    """Some key or count where only its shape is known; anything else as it is."""
+    if not isinstance(leaf, jax.ShapeDtypeStruct) or jnp.issubdtype(leaf.dtype, jnp.inexact):
+        return leaf
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.split(jax.random.key(0), leaf.shape) if leaf.shape else jax.random.key(0)
+    return jnp.zeros(leaf.shape, leaf.dtype)
 
 
 def _split(params: Any, call: Callable[[Any, Any], Any], finish: Callable[[Any], Any]) -> Built:

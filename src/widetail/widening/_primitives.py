@@ -26,24 +26,26 @@ CALLS = {
     "checkpoint": "jaxpr",
 }
 
-LOOPS = {"scan", "cond"}
+LOOPS = {"scan", "cond", "while"}
+DATA_DEPENDENT_LOOP = (
+    "its length depends on the data; a loop whose length is a number (jax.lax.scan, fori_loop with fixed bounds, "
+    "while_loop over a counter) is unrolled"
+)
+
+MAXIMA = {"reduce_max", "reduce_window_max"}
 
 SUMS = {"reduce_sum", "dot_general", "conv_general_dilated", "reduce_window_sum", "cumsum", "scatter-add"}
 
 # What is refused whatever its arguments are, and why.
 REFUSED = {
-    "while": "a loop whose length depends on the data is no program; jax.lax.scan and fori_loop with fixed bounds are",
     "sort": "sorting across the width or across positions is not a function of entries",
     "top_k": "a choice of the largest entries is not a function of entries",
     "argmax": "the place of a maximum jumps; it is no function that has a limit",
     "argmin": "the place of a minimum jumps; it is no function that has a limit",
-    "reduce_max": "a maximum across the width grows with it; one over positions is a nonlinearity of many variables; "
-    "a mean has a limit, and so has a maximum of scalars such as in softmax",
-    "reduce_min": "as reduce_max",
+    "reduce_min": "write the maximum of what is negated",
     "reduce_prod": "a product across the width vanishes or grows",
-    "reduce_window_max": "max pooling is a nonlinearity of many dependent variables; use average pooling",
     "cumprod": "as reduce_prod",
-    "cummax": "as reduce_max",
+    "cummax": "a maximum of many dependent variables at every position",
     "logsumexp": "a nonlinearity across the width",
     "fft": "a Fourier transform across the width mixes its entries",
     "cholesky": "a factorisation across the width is not a function of entries",
@@ -64,6 +66,7 @@ def understood() -> dict[str, list[str]]:
         "functions of entries, fused into one nonlinearity": sorted(ELEMENTWISE),
         "rearrangements of positions (and of whole parts of the width)": sorted(STRUCTURAL),
         "products with random matrices, sums over positions, means over the width": sorted(SUMS),
+        "maxima of scalars, as in softmax, and of up to 16 positions; not across the width": sorted(MAXIMA),
         "calls, taken apart": sorted(CALLS),
-        "loops, unrolled": sorted(LOOPS),
+        "loops and branches that numbers decide on, unrolled": sorted(LOOPS),
     }

@@ -10,7 +10,7 @@ from widetail.programs import statements as st
 from widetail.widening._entries import STRIDE, NeedCutError, Par, Sym
 from widetail.widening._prologue import Narrow
 from widetail.widening._sums import Sums
-from widetail.widening._symbols import Base, Read, Vec, add_vec, scale_vec
+from widetail.widening._symbols import Base, Read, Vec, add_vec, number_of, scale_vec
 from widetail.widening._windows import window_index
 
 # Sums with several summands into one output, at most: each is a kernel of its own.
@@ -27,8 +27,8 @@ class Products(Sums):
                 "two random matrices are multiplied with each other; multiply the vector by one after the other"
             )
         if isinstance(lhs, Par) or isinstance(rhs, Par):
-            if left_batch and any(lhs.shape[axis] > 1 for axis in left_batch):
-                raise self.refuse("a random matrix for every position (a batch of matrices) is not understood")
+            if any(lhs.shape[axis] > 1 for axis in left_batch):
+                return self._for_every_place(numbers, lhs, rhs)
             par, value, par_axes, axes = (lhs, rhs, left, right) if isinstance(lhs, Par) else (rhs, lhs, right, left)
             batch, par_batch = (right_batch, left_batch) if isinstance(lhs, Par) else (left_batch, right_batch)
             result, free, par_free = self._matrix_product(par, value, tuple(par_axes), tuple(axes), par_batch, batch)
@@ -50,6 +50,32 @@ class Products(Sums):
         first, second = np.broadcast_arrays(first, second)
         result = self._added_up(first, second)
         return Sym(result.ids.reshape(*batch, *rows, *columns))
+
+    def _for_every_place(self, numbers: Any, lhs: Any, rhs: Any) -> Sym:
+        """A matrix for every position, or for every member of an ensemble: as many products."""
+        (left, right), (left_batch, right_batch) = numbers
+        sizes = tuple(lhs.shape[axis] for axis in left_batch)
+
+        def rest(axes: Any, batch: Any) -> tuple[int, ...]:
+            return tuple(axis - sum(b < axis for b in batch) for axis in axes)
+
+        without = (rest(left, left_batch), rest(right, right_batch)), ((), ())
+        found = [
+            self._dot(without, self._picked(lhs, left_batch, place), self._picked(rhs, right_batch, place)).ids
+            for place in np.ndindex(*sizes)
+        ]
+        return Sym(np.stack(found).reshape(*sizes, *found[0].shape))
+
+    def _picked(self, value: Any, axes: Any, place: tuple[int, ...]) -> Any:
+        """One place along some axes, which are gone then."""
+        at: list[Any] = [slice(None)] * len(value.shape)
+        for axis, index in zip(axes, place, strict=True):
+            at[axis] = index
+        if isinstance(value, Par):
+            return Par(value.leaf, value.elements[tuple(at)], value.factor)
+        if isinstance(value, Narrow):
+            return self._narrow(lambda v: v[tuple(at)], value)
+        return Sym(self.sym(value).ids[tuple(at)])
 
     def _matrix_product(
         self, par: Par, value: Any, par_axes: tuple[int, ...], axes: tuple[int, ...], par_batch: Any, batch: Any
@@ -115,7 +141,8 @@ class Products(Sums):
         if len(columns_by_element) != len(first):
             raise self.refuse(f"{self.leaves[table.leaf].path!r} is repeated before it is used as a matrix")
         if not any(wide[axis] for axis in free):
-            return [(f"[{k}]", np.array([k]), first[[k]], None) for k in range(len(first))]
+            places = np.stack([coordinates[axis] for axis in free], axis=1) if free else np.zeros((1, 0), int)
+            return [(f"{place.tolist()}", np.array([k]), first[[k]], None) for k, place in enumerate(places)]
         found = []
         for name, elements, origins in self._vectors_of(table.leaf, free):
             columns = [columns_by_element.get(int(element), -1) for element in elements]
@@ -146,9 +173,12 @@ class Products(Sums):
             elif not (isinstance(value, float) and value == 0):
                 summands += [(value, places[[k]]) for k in range(len(places))]
         self.builder.place = self.place
+        if self._vanishes(summands):  # in the limit the wide ones are all of the fan-in
+            count -= sum(not isinstance(value, Vec) for value, _ in summands)
+            summands = [(value, places) for value, places in summands if isinstance(value, Vec)]
         for name, columns, _, origins in outputs:
             if origins is None:
-                result[columns] = self.entry(self._readout(table, flat, columns, summands, count)) * STRIDE
+                result[columns] = self.entry(self._readout(table, flat, name, columns, summands, count)) * STRIDE
                 continue
             terms = []
             for value, places in summands:
@@ -160,10 +190,9 @@ class Products(Sums):
                     factor = self._factor(table) if leaf.by_entry else 1.0
                     share = var * (1.0 if leaf.by_entry else table.factor**2) * len(places) / count
                     self._random(block, "matrix", share)
-                    product = self.builder.add(st.MatMul(block, self.builder.base(value).index))
-                    terms.append(scale_vec(factor, Base(len(columns), origins, product, True)))
-                elif self._vanishes(summands):
-                    continue
+                    number, inner = number_of(value)  # factors that grow and shrink with the width meet behind it
+                    product = self.builder.add(st.MatMul(block, self.builder.base(inner).index))
+                    terms.append(scale_vec(factor * number, Base(len(columns), origins, product, True)))
                 else:
                     self._random(block, "bias", var * table.factor**2 / count)
                     vector = Base(len(columns), origins, self.builder.add(st.BiasVector(block)), True)
@@ -182,24 +211,23 @@ class Products(Sums):
             "model (a bottleneck) has no Gaussian limit"
         )
 
-    def _readout(self, table: Par, flat: np.ndarray, columns: np.ndarray, summands: list[Any], count: int) -> Any:
+    def _readout(
+        self, table: Par, flat: np.ndarray, name: str, columns: np.ndarray, summands: list[Any], count: int
+    ) -> Any:
         """A wide-to-narrow product: an output, of variance one whatever was told."""
-        parts: dict[tuple[int, str], tuple[float, Vec]] = {}
+        parts: dict[tuple[int, str, str], tuple[float, Vec]] = {}
         self.roles[table.leaf] = "readout"
         for value, places in summands:
             if not isinstance(value, Vec):
-                if self._vanishes(summands):
-                    continue
                 raise self.refuse("an output that is random, but made of nothing wide, has no average over the width")
-            column = int(columns[0])
-            block = self._block(table.leaf, f"{self.leaves[table.leaf].path}[{column}]", flat[np.ix_(places, columns)])
-            rows = block.removeprefix(f"{self.leaves[table.leaf].path}[{column}]")  # the same for all outputs
-            parts[table.leaf, rows] = len(places) / count, scale_vec(self._factor(table), value)
+            column = f"{self.leaves[table.leaf].path}{name}"
+            rows = self._block(table.leaf, column, flat[np.ix_(places, columns)]).removeprefix(column)
+            parts[table.leaf, name, rows] = len(places) / count, scale_vec(self._factor(table), value)
         if len(parts) > MOST_PARTS:
             raise self.refuse(
                 f"the readout sees {len(parts)} vectors side by side; at most {MOST_PARTS} are understood"
             )
-        return Read({table.leaf: int(columns[0])}, parts) if parts else 0.0
+        return Read(parts) if parts else 0.0
 
     def _factor(self, table: Par) -> float:
         """What a product with entries of variance one over fan-in is multiplied by."""
@@ -243,14 +271,6 @@ class Products(Sums):
                 entry = self.entry(Base(len(columns), origins, vector, True))
                 result[number, columns] = entry * STRIDE + np.arange(len(columns))
         return Sym(result.reshape(*shape, *table.shape[1:]))
-
-    def _row(self, value: Narrow, place: tuple[int, ...]) -> int:
-        """The position, among the inputs of the program, of one vector of features."""
-        key = value.reference, place
-        if key not in self._row_numbers:
-            self._row_numbers[key] = len(self.rows)
-            self.rows.append((value, place))
-        return self._row_numbers[key]
 
     def _convolution(self, params: dict[str, Any], lhs: Any, rhs: Any) -> Any:
         """A product of a parameter with what lies under its windows."""

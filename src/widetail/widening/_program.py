@@ -37,6 +37,8 @@ class ProgramWalk(Products):
             return [SUM_METHODS[name](self, equation, *arguments)]
         if name == "reduce_max":
             return [self._max(arguments[0], tuple(map(int, params["axes"])))]
+        if name == "reduce_window_max":
+            return [self._window_max(params, arguments[0])]
         if name == "optimization_barrier":
             return list(arguments)
         raise self.refuse(

@@ -1,6 +1,5 @@
 """Sums of entries: over positions they are sums of vectors, along the width they are averages."""
 
-import math
 from typing import Any
 
 import jax
@@ -9,9 +8,11 @@ import numpy as np
 
 from widetail.widening._combining import MAXIMUM, MULTIPLY, Combining
 from widetail.widening._entries import STRIDE, Sym
-from widetail.widening._primitives import REFUSED
 from widetail.widening._symbols import Read, Vec, add_sca, add_vec, scale_sca, without_factor
 from widetail.widening._windows import patches
+
+# Positions of which a maximum is taken, at most: it is a function of so many dependent variables.
+MOST_MAXIMUM = 16
 
 
 class Sums(Combining):
@@ -86,19 +87,40 @@ class Sums(Combining):
         return add_sca(*total)
 
     def _max(self, value: Any, axes: tuple[int, ...]) -> Any:
-        """A maximum of scalars, as in softmax."""
+        """A maximum of scalars, as in softmax, or of a few positions."""
         ids = np.moveaxis(self.sym(value).ids, axes, range(-len(axes), 0))
         kept = ids.shape[: ids.ndim - len(axes)]
-        rows = ids.reshape(-1, math.prod(ids.shape[len(kept) :]))
-        if np.any(self._are_wide(rows)):
-            raise self.refuse(f"reduce_max is not understood here: {REFUSED['reduce_max']}")
-        found = []
-        for row in rows:
-            result = self.entries[row[0] // STRIDE]
-            for entry in row[1:]:
-                result = self.combine(MAXIMUM, [result, self.entries[entry // STRIDE]])
-            found.append(self.entry(result) * STRIDE)
-        return Sym(np.array(found, np.int64).reshape(kept))
+        return self._largest(ids.reshape(*kept, -1))
+
+    def _window_max(self, params: dict[str, Any], value: Any) -> Any:
+        sym = self.sym(value)
+        under = patches(sym.ids, params["window_dimensions"], params["window_strides"], params["padding"])
+        if any(d != 1 for d in (*params["base_dilation"], *params["window_dilation"])):
+            raise self.refuse("pooling with dilation is not understood")
+        under = under.reshape(*under.shape[: sym.ids.ndim], -1)
+        under = np.where(under < 0, np.max(under, axis=-1, keepdims=True), under)  # what is outside adds nothing
+        return self._largest(under)
+
+    def _largest(self, ids: np.ndarray) -> Sym:
+        """The maximum along the last axis."""
+        shape, count = ids.shape[:-1], ids.shape[-1]
+        rows = ids.reshape(-1, count)
+        if self._lies_along(rows):
+            raise self.refuse("a maximum across the width grows with it; a mean has a limit")
+        if count > MOST_MAXIMUM and np.any(self._are_wide(rows)):
+            raise self.refuse(
+                f"a maximum of {count} positions is a nonlinearity of {count} dependent variables; at most "
+                f"{MOST_MAXIMUM} are understood. A mean has a limit of any length"
+            )
+        result = Sym(rows[:, 0])
+        for k in range(1, count):
+            group, members, along = self.grouped([result.ids, rows[:, k]])
+            made = [
+                pair[0] if pair[0] == pair[1] else self.entry(self.combine(MAXIMUM, [self.entries[e] for e in pair]))
+                for pair in members
+            ]
+            result = Sym(np.array(made, np.int64)[group] * STRIDE + along)
+        return Sym(result.ids.reshape(shape))
 
     def _cumsum(self, value: Any, axis: int, reverse: bool) -> Any:
         ids = np.moveaxis(self.sym(value).ids, axis, 0)

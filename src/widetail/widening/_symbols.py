@@ -87,15 +87,13 @@ class ScaFn(Sca):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Read:
-    """An output: sum over readout matrices of (share of the variance, what it is applied to).
+    """An output: a sum of products of vectors with independent random vectors, columns of readout matrices.
 
     Attributes:
-        columns: by parameter of a readout, which of its outputs it is.
-        parts: by parameter and rows of a readout, its share of the variance and the vector.
+        parts: by parameter, column and rows, the share of the variance and the vector.
     """
 
-    columns: dict[int, int]
-    parts: dict[tuple[int, str], tuple[float, Vec]]
+    parts: dict[tuple[int, str, str], tuple[float, Vec]]
 
 
 def as_lin(vec: Any) -> Lin:
@@ -112,6 +110,8 @@ def as_sca_lin(sca: Any) -> ScaLin:
 
 def scale_sca(number: float, sca: Any) -> Any:
     """A number times a scalar."""
+    if number == 1:
+        return sca
     if not isinstance(sca, Sca):
         return number * sca
     lin = as_sca_lin(sca)
@@ -153,6 +153,22 @@ def scale_vec(number: float, vec: Any) -> Any:
     lin = as_lin(vec)
     terms = tuple((number * c, s, v) for c, s, v in lin.terms) if number else ()
     return Lin(lin.length, lin.origins, terms, scale_sca(number, lin.constant))
+
+
+def factor_of(sca: Any) -> tuple[float, Any]:
+    """A multiple of one scalar as the factor and the scalar."""
+    if isinstance(sca, ScaLin) and len(sca.terms) == 1 and sca.constant == 0:
+        return sca.terms[0]
+    return 1.0, sca
+
+
+def number_of(vec: Any) -> tuple[float, Any]:
+    """A multiple of one vector, which may be one of a scalar too, as the number and the rest."""
+    if isinstance(vec, Lin) and len(vec.terms) == 1 and vec.constant == 0 and not isinstance(vec.constant, Sca):
+        ((number, sca, inner),) = vec.terms
+        if number != 1:
+            return number, inner if sca is None else dataclasses.replace(vec, terms=((1.0, sca, inner),))
+    return 1.0, vec
 
 
 def without_factor(vec: Any) -> tuple[float, Any]:

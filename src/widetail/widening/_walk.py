@@ -9,12 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.programs.statements import NOWHERE, SourceLine
-from widetail.widening._primitives import CALLS, REFUSED
+from widetail.widening._primitives import CALLS, DATA_DEPENDENT_LOOP, LOOPS, REFUSED
 from widetail.widening._prologue import Narrow, Prologue
 from widetail.widening._source import WidenError, place_of
 
 # Steps of loops that are unrolled, at most.
 MOST_STEPS = 4096
+
+
+class Drawn:
+    """Random numbers, or a key of them; harmless as long as nothing of the model meets them."""
 
 
 class Walk(abc.ABC):
@@ -66,8 +70,11 @@ class Walk(abc.ABC):
 
     def _step(self, equation: Any, arguments: list[Any]) -> list[Any]:
         name = equation.primitive.name
-        if name.startswith("random_") or name == "threefry2x32":
-            raise self.refuse(f"{name} is not understood: {REFUSED['random_bits']}")
+        is_random = name.startswith("random_") or name == "threefry2x32"
+        if (is_random or any(isinstance(a, Drawn) for a in arguments)) and name not in (*CALLS, *LOOPS):
+            if not all(isinstance(argument, (np.ndarray, Drawn)) for argument in arguments):
+                raise self.refuse(f"the model meets random numbers: {REFUSED['random_bits']}")
+            return [Drawn() for _ in equation.outvars]
         if all(isinstance(argument, np.ndarray) for argument in arguments) and name not in CALLS:
             return self._numbers(equation, arguments)
         if name in CALLS:
@@ -78,7 +85,7 @@ class Walk(abc.ABC):
         if name == "cond":
             return self._cond(equation.params, arguments)
         if name == "while":
-            raise self.refuse(f"while_loop is not understood: {REFUSED['while']}")
+            return self._while(equation.params, arguments)
         if all(isinstance(argument, (np.ndarray, Narrow)) for argument in arguments):
             avals = [variable.aval for variable in equation.outvars]
             return self.prologue.record(equation.primitive, _plain(equation.params), arguments, avals)
@@ -95,6 +102,19 @@ class Walk(abc.ABC):
         if not isinstance(index, np.ndarray):
             raise self.refuse("a branch that depends on the data is not understood; jnp.where is a function of entries")
         return self.run(params["branches"][int(index)], operands)
+
+    def _while(self, params: dict[str, Any], arguments: list[Any]) -> list[Any]:
+        """A loop that goes on as long as numbers say, such as one over a counter."""
+        count, fixed = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+        conditions, body, carry = arguments[:count], arguments[count:fixed], arguments[fixed:]
+        for _ in range(MOST_STEPS):
+            (goes_on,) = self.run(params["cond_jaxpr"], [*conditions, *carry])
+            if not isinstance(goes_on, np.ndarray):
+                raise self.refuse(f"this loop is not understood: {DATA_DEPENDENT_LOOP}")
+            if not goes_on:
+                return carry
+            carry = self.run(params["body_jaxpr"], [*body, *carry])
+        raise self.refuse(f"a loop of more than {MOST_STEPS} steps is longer than those that are unrolled")
 
     def _scan(self, params: dict[str, Any], arguments: list[Any]) -> list[Any]:
         length, consts, carries = params["length"], params["num_consts"], params["num_carry"]
@@ -114,6 +134,8 @@ class Walk(abc.ABC):
     def _any_at(self, value: Any, index: int) -> Any:
         if isinstance(value, np.ndarray):
             return value[index]
+        if isinstance(value, Drawn):
+            return value
         if isinstance(value, Narrow):
             return self._narrow(lambda v: jax.lax.index_in_dim(v, index, keepdims=False), value)
         return self.at(value, index)
@@ -121,6 +143,8 @@ class Walk(abc.ABC):
     def _any_stacked(self, values: list[Any]) -> Any:
         if all(isinstance(value, np.ndarray) for value in values):
             return np.stack(values)
+        if any(isinstance(value, Drawn) for value in values):
+            return Drawn()
         if all(isinstance(value, (np.ndarray, Narrow)) for value in values):
             return self._narrow(lambda *vs: jnp.stack(vs), *values)
         return self.stacked(values)
@@ -134,8 +158,8 @@ class Walk(abc.ABC):
 
 
 def _constant(value: Any) -> Any:
-    """An array as NumPy; keys of random numbers stay what they are, to be refused where they are used."""
-    return value if jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key) else np.asarray(value)
+    """An array as NumPy; keys of random numbers are refused where they are used."""
+    return Drawn() if jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key) else np.asarray(value)
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:

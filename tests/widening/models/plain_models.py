@@ -13,18 +13,18 @@ def normal(key, **shapes):
     }
 
 
-def _net(apply, **shapes):
+def net(apply, **shapes):
     def init(width, key):
         return normal(key, **{name: tuple(width if s == "n" else s for s in shape) for name, shape in shapes.items()})
 
     return init, apply
 
 
-two_layers = _net(
+two_layers = net(
     lambda p, x: jnp.tanh(jnp.tanh(x @ p["w1"]) @ p["w2"]) @ p["v"], w1=(3, "n"), w2=("n", "n"), v=("n", 1)
 )
 
-fourier = _net(
+fourier = net(
     lambda p, x: jnp.maximum(jnp.sin(x @ p["w1"]) @ p["w2"], 0) @ p["v"], w1=(3, "n"), w2=("n", "n"), v=("n", 1)
 )
 
@@ -34,7 +34,7 @@ def _deep_sets(p, xs):
     return jax.nn.relu(h.sum(axis=1) @ p["outer"]) @ p["v"]
 
 
-deep_sets = _net(_deep_sets, inner=(3, "n"), outer=("n", "n"), v=("n", 1))
+deep_sets = net(_deep_sets, inner=(3, "n"), outer=("n", "n"), v=("n", 1))
 
 RING = (np.eye(4) + np.roll(np.eye(4), 1, 0) + np.roll(np.eye(4), -1, 0)) / 3
 
@@ -45,7 +45,7 @@ def _graph_network(p, xs):
     return jnp.mean(h, axis=1) @ p["v"]
 
 
-graph_network = _net(_graph_network, w1=(3, "n"), w2=("n", "n"), v=("n", 1))
+graph_network = net(_graph_network, w1=(3, "n"), w2=("n", "n"), v=("n", 1))
 
 
 def _gated(p, x):
@@ -53,7 +53,7 @@ def _gated(p, x):
     return (jax.nn.sigmoid(h @ p["gate"]) * (h @ p["value"])) @ p["v"]
 
 
-gated = _net(_gated, w0=(3, "n"), gate=("n", "n"), value=("n", "n"), v=("n", 1))
+gated = net(_gated, w0=(3, "n"), gate=("n", "n"), value=("n", "n"), v=("n", 1))
 
 
 def _skips(p, x):
@@ -67,7 +67,7 @@ skips = (
     _skips,
 )
 
-tied = _net(
+tied = net(
     lambda p, x: jnp.tanh(jnp.tanh(jnp.tanh(x @ p["u"]) @ p["w"]) @ p["w"]) @ p["v"],
     u=(3, "n"),
     w=("n", "n"),
@@ -81,7 +81,7 @@ def _embedding(p, x):
     return jax.nn.relu(h.mean(axis=1) @ p["w"]) @ p["v"]
 
 
-embedding = _net(_embedding, table=(5, "n"), w=("n", "n"), v=("n", 1))
+embedding = net(_embedding, table=(5, "n"), w=("n", "n"), v=("n", 1))
 
 
 @jax.checkpoint
@@ -89,7 +89,7 @@ def _block(w, h):
     return h + jax.nn.leaky_relu(h, 0.1) @ w
 
 
-residual = _net(
+residual = net(
     lambda p, x: jax.nn.silu(_block(p["w2"], _block(p["w1"], x @ p["u"]))) @ p["v"],
     u=(3, "n"), w1=("n", "n"), w2=("n", "n"), v=("n", 1),
 )  # fmt: skip
@@ -101,7 +101,7 @@ def _normed(p, x):
     return jnp.cos(h @ p["w"]) @ p["v"]
 
 
-normed = _net(_normed, u=(3, "n"), w=("n", "n"), v=("n", 1))
+normed = net(_normed, u=(3, "n"), w=("n", "n"), v=("n", 1))
 
 
 def _added_heads(p, x):
@@ -109,4 +109,4 @@ def _added_heads(p, x):
     return h @ p["a"] - jax.nn.relu(h @ p["w"]) @ p["b"]
 
 
-added_heads = _net(_added_heads, u=(3, "n"), w=("n", "n"), a=("n", 1), b=("n", 1))
+added_heads = net(_added_heads, u=(3, "n"), w=("n", "n"), a=("n", 1), b=("n", 1))
