@@ -162,6 +162,8 @@ class LayerFunctions(ProgramWalk):
             return self._pooled(chain, number)
         instructions = Instructions(self.builder)
         instructions.of(function)
+        if not instructions.vectors:
+            raise self.refuse("nothing of a layer is left")
         fused, path = instructions.function(), chain.path
         last = path[-1]
         if isinstance(last.layer, (nn.Dense, nn.Conv)):
