@@ -15,7 +15,8 @@ ALONE = {
     "conv": (nn.Conv(3, bias_var=0.2), nn.Relu(), nn.Conv(3), nn.Erf(), nn.GlobalAvgPool()),
     "softmax": (nn.Conv(1), nn.Relu(), nn.SelfAttention(query_key_var=2.0), nn.Relu(), nn.GlobalAvgPool()),
     "linear": (nn.Conv(1, bias_var=0.1), nn.SelfAttention(weights="linear"), nn.Erf(), nn.GlobalSumPool()),
-    "norm": (nn.Conv(3, bias_var=0.2), nn.LayerNorm("all"), nn.Relu(), nn.GlobalAvgPool()),
+    "norm": (nn.Conv(3, bias_var=0.2), nn.LayerNorm("all", epsilon=0.3), nn.Relu(), nn.GlobalAvgPool()),
+    "zeros": (nn.Conv(3, bias_var=0.2, padding=((1, 1),)), nn.Relu(), nn.Conv(3), nn.GlobalAvgPool()),
     "residual": (nn.Conv(3), nn.Residual(nn.Relu(), nn.Conv(3, bias_var=0.3)), nn.Relu(), nn.GlobalAvgPool()),
     "transpose": (nn.ConvTranspose(2, strides=2, padding="VALID"), nn.Relu(), nn.GlobalSumPool()),
 }

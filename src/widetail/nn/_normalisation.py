@@ -62,7 +62,10 @@ class LayerNorm(Leaf):
     def masked_factor(self, mask, statistics):
         # the variance was averaged over positions that are not there too
         share = jnp.mean(mask, axis=self._axes(mask.ndim - 1), keepdims=True)
-        return mask * jnp.sqrt(share)
+        if not self.epsilon:
+            return mask * jnp.sqrt(share)
+        raised = statistics**-2  # the averaged variance and epsilon
+        return mask * jnp.sqrt(raised / ((raised - self.epsilon) / jnp.where(share > 0, share, 1) + self.epsilon))
 
     def init(self, key, signal, parametrisation):
         return {}

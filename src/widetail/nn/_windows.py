@@ -85,7 +85,9 @@ def centre_mask(
     for axis, (extent, stride) in enumerate(zip(per_axis(window, rank), per_axis(strides, rank), strict=True)):
         size, before = mask.shape[axis], 0
         count = (size - extent) // stride + 1
-        if padding != "VALID":
+        if isinstance(padding, tuple):
+            before, count = padding[axis][0], (size + sum(padding[axis]) - extent) // stride + 1
+        elif padding != "VALID":
             before, count = _padding_amounts(size, extent, stride)[0], -(-size // stride)
         centres = (extent - 1) // 2 - before + stride * np.arange(count)
         mask = jnp.take(mask, np.clip(centres, 0, size - 1), axis=axis)
