@@ -49,8 +49,8 @@ def test_epsilon_is_added_to_the_variance():
 
 
 def test_what_is_no_padding_is_refused():
-    with pytest.raises(ValueError, match=r"zeros before and after along each axis.*got \(1, 1\)"):
-        nn.Conv(3, padding=(1, 1))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"zeros before and after along each axis.*got \(\(1, -1\),\)"):
+        nn.Conv(3, padding=((1, -1),))
     with pytest.raises(ValueError, match=r"has padding=\(\(1, 1\),\), but it receives images"):
         nn.Sequential(nn.Conv(3, padding=((1, 1),)), nn.GlobalAvgPool()).kernel(X)
     with pytest.raises(ValueError, match="epsilon must be a number, 0 or more"):

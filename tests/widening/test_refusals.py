@@ -103,7 +103,7 @@ def test_a_scale_that_init_draws_has_to_be_told():
 
 def test_a_mask_that_leaves_nothing():
     def apply(p, x):
-        there = x[..., -1:] > 0
+        there = (x[..., -1:] > 0).astype(x.dtype)
         return ((jnp.tanh(x @ p["u"]) * there).sum(1) / there.sum(1)) @ p["v"]
 
     wide = wt.widen(pair(apply, u=(3, "n"), v=("n", 1)), (2, 3))

@@ -97,8 +97,9 @@ class OnNetwork(Kernel):
 
     def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> "OnNetwork":
         """With as many Hermite polynomials as these inputs take; see `Program.for_inputs`."""
-        one: Any = self  # as above
-        return settled(one, *check_inputs(self, x1, x2), get, tell=tell)
+        one: Any = self  # as above, and gives one of its kind
+        found: Any = settled(one, *check_inputs(self, x1, x2), get, tell=tell)
+        return found
 
     def __repr__(self) -> str:
         return f"{self.program} on {self.network}"

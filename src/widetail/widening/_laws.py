@@ -154,8 +154,9 @@ def _law(path: str, wide: tuple[bool, ...], drawn: list[Any], told: float | None
         (value,) = values
         if (is_vector and not told) or (value != 0 and sum(wide) == 1):
             return Leaf(path, wide, value, None, f"init makes it {value:g} everywhere: a constant", False)
-    # biases of heads have two axes; those that init leaves at zero are biases, not tables
-    return Leaf(path, wide, None, None if told is None else float(told), "", not is_vector and values != {0.0})
+    # biases of heads, or of layers side by side, have two axes; those that init leaves at zero are biases, not tables
+    is_table = not is_vector and values != {0.0} and "bias" not in path.rsplit(".", 1)[-1]
+    return Leaf(path, wide, None, None if told is None else float(told), "", is_table)
 
 
 def measured(
