@@ -42,8 +42,6 @@ KINDS = {"scaled": ScaledNoise, "independent": IndependentNoise}
 # Where there are so many times the rows of `integrate_rows`, the best architecture alone is integrated.
 MORE_ROWS_FOR_ONE = 3
 DRAWS_OF_ONE = 64
-# Of more, up to so many rows, as many candidates are learned in full, and left-out rows decide between them.
-FINALISTS, MOST_ROWS_FOR_FINALISTS = 2, 1000
 # n x n matrices that are held at once.
 MATRICES = {ScaledNoise: 1.3, IndependentNoise: 3.3, RowNoise: 3.3, InputNoise: 6.3}
 
@@ -172,7 +170,6 @@ class ExactEstimator(TableInputs, SavedEstimator):
             self._integrate(x, y, counts)
             return
         processes = self._processes(self._relevances(x), len(y) if self._sums_are_candidates() else None)
-        most = MORE_ROWS_FOR_ONE * self.integrate_rows
         if self.learn:
             learned = learn(
                 processes,
@@ -181,7 +178,6 @@ class ExactEstimator(TableInputs, SavedEstimator):
                 noise=self._kind_of_noise(),
                 counts=counts,
                 choose_rows=self.choose_rows,
-                finalists=FINALISTS if most < len(y) <= MOST_ROWS_FOR_FINALISTS else 1,
                 learn_rows=self.learn_rows,
                 max_iterations=self.max_iterations,
                 seed=int(self.random_state),
@@ -192,6 +188,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
             learned = Learned.as_given({name: with_noise_of_kind(one, kind, x) for name, one in processes.items()})
         self.choice_, self.evidence_fit_, self.noise_choice_ = learned.choice, learned.fit, learned.noise_choice
         self.architecture_, self.process_ = learned.name, learned.process
+        most = MORE_ROWS_FOR_ONE * self.integrate_rows
         if self.learn and self.net is None and isinstance(learned.process.noise, ScaledNoise) and len(y) <= most:
             best = {learned.name: learned.process}
             options = {"max_iterations": self.max_iterations, "seed": int(self.random_state), "counts": counts}

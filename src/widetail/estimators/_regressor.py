@@ -64,8 +64,7 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             under the priors of `widetail.learning.HYPERPRIORS` and candidates averaged by their evidence (see
             `widetail.learning.integrate_evidence`): sums of functions of single features, of pairs of features and of
             any of them, and a relu network. With up to three times as many, the best architecture is chosen, and its
-            hyperparameters integrated. Predictions are then those of some dozens of processes. With more, up to 1,000,
-            the two best are learned in full, and left-out rows decide between them. 0 for never.
+            hyperparameters integrated. Predictions are then those of some dozens of processes. 0 for never.
         target: what y can be: "real"; "positive", for which a map to the real line (a logarithm of small values,
             nothing for large ones) is chosen by the evidence, with its Jacobian; "bounded", strictly between 0 and 1,
             with log odds; "integer", whose predictive distribution has probabilities of whole numbers; "auto"

@@ -32,14 +32,12 @@ class Choice:
         scores: log evidence of every candidate, per observation, in nats; higher is better. Of a candidate that was
             dropped it is that of the last rows on which it was compared.
         rows: how many rows those were.
-        finalists: the candidates of the last rows with what they have learned, the best first.
     """
 
     name: str
     fit: EvidenceFit
     scores: dict[str, float]
     rows: dict[str, int] = dataclasses.field(default_factory=dict)
-    finalists: dict[str, ScaleMixture] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         width = max(map(len, self.scores))
@@ -109,8 +107,8 @@ def choose(
             fits[name], alive[name], compared[name] = fit, fit.process, size
             scores[name] = fit.log_evidence / float(np.sum(counts[rows]))
     report(total, total)
-    best, *others = sorted(alive, key=lambda name: -scores[name])
-    return Choice(best, fits[best], scores, compared, {name: alive[name] for name in (best, *others)})
+    best = max(alive, key=lambda name: scores[name])
+    return Choice(best, fits[best], scores, compared)
 
 
 def _rounds(candidates: int, rows: int) -> Iterator[tuple[int, int]]:

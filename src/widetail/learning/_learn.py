@@ -69,7 +69,6 @@ def learn(
     counts: Any = None,
     choose_rows: int = 1000,
     choose_iterations: int = 25,
-    finalists: int = 1,
     learn_rows: int = 3000,
     max_iterations: int = 60,
     tolerance: float = 1e-6,
@@ -93,8 +92,6 @@ def learn(
         choose_rows: rows of the random subset on which candidates, and kinds of noise, are compared at most; see
             `choose`.
         choose_iterations: of each candidate's optimisation.
-        finalists: how many of the best candidates are learned in full; of several, that one is taken which predicts
-            left-out rows best, in closed form. Not with other kinds of noise.
         learn_rows: rows of the random subset from which the best is learned.
         max_iterations: of its optimisation.
         tolerance: of its optimisation, in nats per observation. It ends before where a step gains less than 0.01 nats
@@ -136,24 +133,14 @@ def learn(
     rows_differ = kind in ("rows", "both")
     if len(candidates) > 1 and (choice is None or rows_differ):
         choice = compared("rows" if rows_differ else None if kind is None else "constant")
-    most = min(learn_rows, len(y))
-    best = dict([next(iter(candidates.items()))]) if choice is None else choice.finalists
-    best = dict(list(best.items())[: finalists if kind is None else 1])
+    name, process = next(iter(candidates.items())) if choice is None else (choice.name, choice.fit.process)
+    process, most = with_noise_of_kind(process, kind, x), min(learn_rows, len(y))
 
     def fitted(start: ScaleMixture, rows: int) -> EvidenceFit:
         fine = {"max_iterations": max_iterations, "tolerance": max(tolerance, FINE_GAIN / rows)}
         return fit_evidence(start, x, y, subset=rows, progress=progress, **fine, **shared)
 
-    fits = {}
-    for name, process in best.items():
-        start = with_noise_of_kind(process, kind, x)
-        fits[name] = fitted(fitted(start, ROWS_TO_BEGIN).process if most >= 2 * ROWS_TO_BEGIN else start, most)
-    weights = np.ones(len(y)) if counts is None else np.asarray(counts)
-
-    def left_out_score(name: str) -> float:
-        log_density = np.asarray(fits[name].process.posterior(x, y, counts=counts).left_out_dist().log_prob(y))
-        return float(weights @ log_density.reshape(len(y), -1).sum(axis=1))
-
-    name = max(fits, key=left_out_score) if len(fits) > 1 else next(iter(fits))
-    fit = fits[name]
+    if most >= 2 * ROWS_TO_BEGIN:
+        process = fitted(process, ROWS_TO_BEGIN).process
+    fit = fitted(process, most)
     return Learned({name: fit.process}, (1.0,), choice if len(candidates) > 1 else None, fit, noise_choice)
