@@ -130,3 +130,13 @@ def test_hopeless_rows_end_clearly(targets):
     assert np.isfinite(fit.log_evidence)
     assert np.all(np.isfinite(posterior.noise_weights))
     assert np.all(np.isfinite(posterior(x).quantile(0.9)))
+
+
+@pytest.mark.slow
+def test_whole_numbers_do_not_make_a_majority_of_outliers():
+    """Three values, of which no function of the inputs knows; one value has four rows of ten."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(100, 3)), rng.choice([5.0, 6.0, 7.0], 100, p=[0.45, 0.4, 0.15])
+    start = wt.ScaleMixture(wt.kernels.RBF(1.0), noise=wt.RowNoise(wt.Contaminated(), 0.05))
+    fit = wt.fit_evidence(start, x, (y - 6) / np.std(y), max_iterations=30)
+    assert len(fit.process.posterior(x, (y - 6) / np.std(y)).outliers()) <= 40

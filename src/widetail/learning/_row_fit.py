@@ -8,7 +8,7 @@ import numpy as np
 
 from widetail.learning._row_law import table_of_law
 from widetail.learning._row_starts import beginnings
-from widetail.learning._row_turns import Table
+from widetail.learning._row_turns import MOST_FAR, Table
 from widetail.process import RowFactors, ScaleMixture
 
 ITERATIONS_PER_ROUND = 15
@@ -70,7 +70,10 @@ def fit_rows(
     for begun in beginnings(process, some, rough).values():
         climbs.append(some.climb(some.believe(begun.process, begun.misfit), rough, max_iterations, gain))
         evaluations += begun.evaluations + climbs[-1][0].evaluations
-    state, bounds, converged = max(climbs, key=lambda climb: climb[0].bound)
+    # by what a posterior finds that is conditioned with these numbers, and does not know how they were found
+    anew = [some.believe(state.process) for state, _, _ in climbs]
+    ranks = [(state.far_share <= MOST_FAR, state.bound) for state in anew]
+    state, bounds, converged = climbs[ranks.index(max(ranks))]
     if some is not table:
         state, bounds, converged = table.climb(table.believe(state.process), rough, max_iterations, gain)
         evaluations += state.evaluations
