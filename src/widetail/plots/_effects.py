@@ -61,6 +61,7 @@ def dependences(found: Iterable[Any], *, ylabel: str = "average prediction", col
             axes.vlines(places, low, high, color=COLOURS[0], lw=width)
         axes.plot(places, median, "o", color=COLOURS[0])
         axes.set_xticks(places, [str(value)[:12] for value in values], rotation=40, ha="right")
+        axes.set_xlim(-0.5, len(values) - 0.5)
         axes.set_xlabel(name)
         axes.set_ylabel(ylabel)
 
