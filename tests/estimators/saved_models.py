@@ -91,6 +91,13 @@ def positions() -> nn.Sequential:
     )
 
 
+def masked() -> nn.Sequential:
+    """Inputs of unequal size, and a constant array that positions are summed with."""
+    return nn.Sequential(
+        nn.Masked(nn.Conv(3, bias_var=0.1), nn.Relu(), nn.DotGeneral(np.eye(5, 2), (1,)), nn.Flatten())
+    )
+
+
 def of_table(x: np.ndarray, y: np.ndarray) -> Any:
     """A kernel of every kind, and a prior of scipy."""
     kernels = wt.kernels
@@ -146,6 +153,7 @@ def new_in_2() -> dict[str, Kept]:
             Y[:12],
             NEW_IMAGES,
         ),
+        "masked": Kept(wt.ScaleMixtureRegressor(masked(), **GIVEN), IMAGES, Y[:12], NEW_IMAGES),
         "kernels": Kept(of_table, X, Y),
         "program": Kept(wt.ScaleMixtureRegressor(wt.programs.mlp(depth=1), wt.BetaPrime(3.0, 2.0), **GIVEN), X, Y),
         "integrated": Kept(wt.ScaleMixtureRegressor(), X[:14], Y[:14]),

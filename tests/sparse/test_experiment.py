@@ -7,7 +7,7 @@ import pytest
 
 import widetail as wt
 from widetail.experiments import Results, sparse, unseen
-from widetail.experiments._image_shifts import tests_of, training_images
+from widetail.experiments._image_shifts import shifted_tests, training_images
 from widetail.priors import LogNormal
 
 SMALL = sparse.SparseConfig(
@@ -59,13 +59,13 @@ def test_images_of_every_kind(data_folder):
     ):
         some = dataclasses.replace(config, corruptions=("spatter",), colour_corruptions=("fog", "snow"))
         assert set(training_images(some, images, "clean", 0)[1]) <= set(range(classes))
-        clean, *others = tests_of(some, images, "clean", 0)
+        clean, *others = shifted_tests(some, images, "clean", 0)
         assert len(others) == corruptions
         assert set(clean.labels) == set(range(classes))
         assert clean.is_new is None
         assert all(np.mean(other.pixels != clean.pixels) > 0.1 for other in others)
         kept = training_images(some, images, "left_out", 0)[1]
-        (tests,) = tests_of(some, images, "left_out", 0)
+        (tests,) = shifted_tests(some, images, "left_out", 0)
         assert set(tests.labels[tests.is_new]) == set(range(classes)) - set(kept)
 
 

@@ -15,9 +15,14 @@ def per_feature(x: np.ndarray, counts: np.ndarray | None, net: Any) -> Scaling:
     positions = x[0].size // x.shape[-1]
     weights = None if counts is None else np.repeat(counts, positions)
     scaling = Scaling.of(x.reshape(-1, x.shape[-1]), weights)
-    if getattr(net, "masked", False):  # the last feature of a masked program is a flag
+    if has_flag(net):
         scaling.shift[-1], scaling.factor[-1] = 0.0, 1.0
     return scaling
+
+
+def has_flag(net: Any) -> bool:
+    """Whether the last feature of an input says where it has something: of masked programs, and behind `nn.Masked`."""
+    return bool(getattr(net, "masked", False))
 
 
 def check_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
@@ -41,7 +46,8 @@ class StructuredInputs(TableInputs):
     """Remembers shape and scaling of the first inputs, and brings later ones into the same form.
 
     Grey images (n, height, width) get their axis of channels, and all pixels one shift and factor. Sequences of a
-    program (n, time, features) stay as they are, with a shift and a factor per feature, as tables have them.
+    program (n, time, features), and inputs with a flag, stay as they are, with a shift and a factor per feature, as
+    tables have them.
     """
 
     net: Any
@@ -57,7 +63,7 @@ class StructuredInputs(TableInputs):
         self.input_shape_ = x.shape[1:]
         if self._is_encoded:
             self.x_scaling_ = Scaling.identity(x.shape[-1])
-        elif x.ndim == 2 or isinstance(self.net, Program):
+        elif x.ndim == 2 or not self._takes_images:
             self.x_scaling_ = per_feature(x, counts, self.net) if self.standardise else Scaling.identity(x.shape[-1])
         else:
             self.x_scaling_ = self._pixel_scaling(x, counts) if self.standardise else Scaling.identity(1)
@@ -84,7 +90,12 @@ class StructuredInputs(TableInputs):
         return self._more_inputs(self._new_checked(x, allow_nd=True))
 
     def _with_channels(self, x: np.ndarray) -> np.ndarray:
-        return x[..., None] if x.ndim == 3 and not isinstance(self.net, Program) else x
+        return x[..., None] if x.ndim == 3 and self._takes_images else x
+
+    @property
+    def _takes_images(self) -> bool:
+        """Whether what is no table is pictures, whose features are all pixels."""
+        return not isinstance(self.net, Program) and not has_flag(self.net)
 
     def _in_standard_units(self, x: np.ndarray) -> np.ndarray:
         return self.x_scaling_.apply(x).astype(self._input_dtype, copy=False)

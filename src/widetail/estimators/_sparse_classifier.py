@@ -18,7 +18,6 @@ from widetail.estimators._treatment import ImageTreatment
 from widetail.files import savable
 from widetail.kernels import Kernel, Linear
 from widetail.predictive import Predictive
-from widetail.programs import Program
 from widetail.sparse import ClassProbabilities, Doubt, TrainingOptions, fit_doubt
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -122,7 +121,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
 
     @property
     def _treatment(self) -> ImageTreatment | None:
-        is_image = len(self.input_shape_) > 1 and not isinstance(self.net, Program)
+        is_image = len(self.input_shape_) > 1 and self._takes_images
         if not is_image or not self.standardise or self.images == BACKGROUND:
             return None
         return ImageTreatment() if self.images == SMOOTHED else self.images

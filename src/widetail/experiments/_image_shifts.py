@@ -142,7 +142,7 @@ class Tests(NamedTuple):
         return found
 
 
-def tests_of(config: ImageConfig, images: str, training: str, seed: int) -> Iterator[Tests]:
+def shifted_tests(config: ImageConfig, images: str, training: str, seed: int) -> Iterator[Tests]:
     """Clean test images; with clean training data, corrupted ones too where there are recipes for them."""
     data = load_images(images)
     some = np.random.default_rng(0).permutation(len(data.y_test))[: config.test_rows]  # a file may be sorted by class

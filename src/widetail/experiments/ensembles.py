@@ -16,8 +16,8 @@ from widetail.experiments._image_shifts import (
     CIFAR10_SEVERITY,
     ImageConfig,
     classes_of,
+    shifted_tests,
     tasks_of,
-    tests_of,
     training_images,
     training_rows,
 )
@@ -93,7 +93,7 @@ def _run(config: EnsembleConfig, images: str, training: str, seed: int, model: s
     outputs = _fit(config, config.prior if model == "mixture" else PointMass(1.0), x, y, classes, seed)
     found = []
     seconds = time.process_time() - began
-    for tests in tests_of(config, images, training, seed):
+    for tests in shifted_tests(config, images, training, seed):
         logits = outputs(tests.pixels)
         of_probabilities = tests.row(np.logaddexp.reduce(log_softmax(logits, axis=-1)) - math.log(len(logits)))
         of_logits = tests.row(log_softmax(np.mean(logits, axis=0), axis=-1))

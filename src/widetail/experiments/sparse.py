@@ -19,8 +19,8 @@ from widetail.experiments._image_shifts import (
     CIFAR10_SEVERITY,
     ImageConfig,
     classes_of,
+    shifted_tests,
     tasks_of,
-    tests_of,
     training_images,
     training_rows,
 )
@@ -117,7 +117,7 @@ def compare(config: SparseConfig, images: str, training: str, seed: int, folder:
     if doubt is not None:
         seconds[DOUBT] = time.process_time() - began
     found = []
-    for tests in tests_of(config, images, training, seed):
+    for tests in shifted_tests(config, images, training, seed):
         features, residual = (part.astype(np.float64) for part in plain.features(tests.pixels))
         for name, q in posteriors.items():
             mean, variance = latent(features, residual * share, q)

@@ -76,6 +76,11 @@ class Layer(Kernel):
         """
         return False
 
+    @property
+    def masked(self) -> bool:
+        """Whether the last feature of an input is a flag, above 0 where the input has something; see `nn.Masked`."""
+        return False
+
     # Inputs of unequal size, see `nn.Masked`. A mask has shape (*space, n): 1 where a position is there, 0 elsewhere.
 
     def mask_after(self, mask: Float[Array, "..."]) -> Float[Array, "..."] | None:

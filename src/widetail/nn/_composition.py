@@ -55,6 +55,10 @@ class Sequential(Layer):
         check_layers("nn.Sequential", layers)
         self.layers = layers
 
+    @property
+    def masked(self) -> bool:
+        return self.layers[0].masked
+
     def input_weights(self):
         return self.layers[0].input_weights()
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -51,6 +51,10 @@ class Masked(Layer):
         self.layers = layers
 
     @property
+    def masked(self) -> bool:
+        return True
+
+    @property
     def _body(self) -> Sequential:
         return Sequential(*self.layers)
 
@@ -89,7 +93,7 @@ class Masked(Layer):
         return _apply(self._body, parameters, _hide(x[..., :-1], mask), mask, parametrisation, key)[0]
 
 
-def stack_unequal(arrays: Sequence[Any]) -> np.ndarray:
+def stack_unequal(arrays: Iterable[Any]) -> np.ndarray:
     """Sequences, images or volumes of unequal size as one array, for `nn.Masked`.
 
     Smaller ones are filled up with zeros at the end of each axis, and a flag is added as the last feature: 1 where
