@@ -27,6 +27,7 @@ class LayerFunctions(ProgramWalk):
         self._source: Any = None
         self._used: set[int] = set()
         self._serial = itertools.count()
+        self.means: list[float] = []  # factors of means that are zero in the limit
         # functions of the entries of layers are functions of this variable, which nothing else is equal to
         self.entry_of_layer = Base(1, frozenset(), self.builder.add(st.Constant(math.inf)), True)
 
@@ -41,7 +42,7 @@ class LayerFunctions(ProgramWalk):
             (value,) = prologue.run(x, [reference])
             return jnp.transpose(value, order).reshape(kept)
 
-        return front, (prologue.look(), reference, order, kept), kept
+        return front, (prologue.look(), reference, order, kept, tuple(self.means)), kept
 
     def _once(self, leaf: int) -> None:
         if leaf in self._used:

@@ -1,7 +1,8 @@
 """Normalisation over the features of layers: LayerNorm, RMSNorm, and what people write in their place.
 
-Features that are products with random weights have mean zero in the limit, and their second moment is a number per
-position. A product with c / sqrt(second moment + epsilon) is `nn.LayerNorm`, however it is written.
+Features that are products with random weights have mean zero in the limit, as long as what it is multiplied by does not
+grow with the width, and their second moment is a number per position. A product with c / sqrt(second moment + epsilon)
+is `nn.LayerNorm`, however it is written.
 """
 
 import dataclasses
@@ -14,11 +15,11 @@ from widetail import nn
 from widetail.widening._functions import Instructions
 from widetail.widening._layer_products import LayerProducts
 from widetail.widening._layers import CHANNELS, ONE, Chain, Node
-from widetail.widening._symbols import Base, Lin, Op, Sca, ScaBase, scale_sca, without_factor
+from widetail.widening._symbols import Base, Lin, Op, Sca, ScaBase, factor_of, scale_sca, without_factor
 
 # Second moments at which a function of them is compared with c / sqrt(second moment + epsilon).
 MOMENTS = np.array([0.3, 1.0, 2.5, 7.0])
-SECOND_MOMENT = ScaBase(-1)
+SECOND_MOMENT, FIRST_MOMENT = ScaBase(-1), ScaBase(-2)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Moment:
         over: positions over which it is a mean too.
         shape: of the array.
         axes: what each axis is: a position by its number, or one along which nothing changes.
-        value: the function, of `SECOND_MOMENT`.
+        value: the function, of `SECOND_MOMENT`; or a multiple of `FIRST_MOMENT`, which is zero.
     """
 
     chain: Chain
@@ -51,14 +52,13 @@ class LayerNorms(LayerProducts):
             raise self.refuse("a mean over the width of what is not a product with random weights is no layer")
         shape = equation.outvars[0].aval.shape
         number, function = without_factor(chain.function)
-        if function is self.entry_of_layer:
-            return np.zeros(shape)
-        factor = number * self._of_square(function)
+        is_mean = function is self.entry_of_layer
+        moment, factor = (FIRST_MOMENT, number) if is_mean else (SECOND_MOMENT, number * self._of_square(function))
         count = int(np.prod([chain.shape[axis] for axis in axes]))
         over = frozenset(name for name in names if isinstance(name, int))
         kept = tuple(name for axis, name in enumerate(chain.axes) if axis not in axes)
         chain = dataclasses.replace(chain, function=self.entry_of_layer)
-        return Moment(chain, over, shape, kept, scale_sca(factor * count, SECOND_MOMENT))
+        return Moment(chain, over, shape, kept, scale_sca(factor * count, moment))
 
     def is_gaussian(self, chain: Chain) -> bool:
         """Whether the layers end in products with random weights, or in sums of such."""
@@ -84,7 +84,11 @@ class LayerNorms(LayerProducts):
     def _of_moments(self, equation: Any, op: Op, arguments: list[Any]) -> Any:
         """An elementwise operation of moments, numbers, and perhaps the layer that they are of."""
         shape = equation.outvars[0].aval.shape
+        arguments = self._without_means(op, arguments)
         moments = [argument for argument in arguments if isinstance(argument, Moment)]
+        if not moments:
+            is_number = all(isinstance(argument, np.ndarray) for argument in arguments)
+            return self._numbers(equation, arguments)[0] if is_number else self._of_entries(equation, op, arguments)
         chains = [argument for argument in arguments if isinstance(argument, Chain)]
         first = moments[0]
         for other in moments[1:]:
@@ -120,6 +124,19 @@ class LayerNorms(LayerProducts):
         scaled = Lin(1, frozenset(), ((scale, None, self.entry_of_layer),), 0.0)
         same: Base | Lin = self.entry_of_layer if abs(scale - 1) < 1e-9 else scaled
         return dataclasses.replace(chain, path=(*chain.path, node), function=same)
+
+    def _without_means(self, op: Op, arguments: list[Any]) -> list[Any]:
+        """Zeros in place of means, whose factors are kept, to be compared across widths; multiples stay as they are."""
+        factors = [_factor_of_mean(argument) for argument in arguments]
+        others = [a for a, factor in zip(arguments, factors, strict=True) if factor is None]
+        only_numbers = all(isinstance(other, np.ndarray) for other in others)
+        is_multiple = op.name in ("neg", "mul", "div") and only_numbers and len(others) == len(arguments) - 1
+        if all(factor is None for factor in factors) or (is_multiple and _factor_of_mean(arguments[0]) is not None):
+            return arguments
+        if is_multiple and op.name == "mul":
+            return arguments
+        self.means += [float(f"{factor:.9g}") for factor in factors if factor is not None]
+        return [a if factor is None else np.zeros(a.shape) for a, factor in zip(arguments, factors, strict=True)]
 
     def _joined_axes(self, moments: list[Moment]) -> tuple[Any, ...]:
         axes = moments[0].axes
@@ -172,3 +189,11 @@ class LayerNorms(LayerProducts):
     def is_along_width(self, equation: Any, chain: Chain) -> bool:
         """Whether a sum goes along the width."""
         return any(chain.axes[axis] == CHANNELS for axis in equation.params["axes"])
+
+
+def _factor_of_mean(argument: Any) -> float | None:
+    """What a mean is multiplied by; None for anything else."""
+    if not isinstance(argument, Moment):
+        return None
+    factor, scalar = factor_of(argument.value)
+    return factor if scalar is FIRST_MOMENT else None
