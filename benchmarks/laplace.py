@@ -18,7 +18,7 @@ from widetail.empirical import LinearisedRegressor
 from widetail.predictive import Normal
 
 TABLES = ("yacht", "concrete")
-SPLITS = 10  # the first of the 20
+SPLITS = 5  # the first of the 20
 WIDTH, STEPS, RATE, DECAY = 50, 3000, 1e-2, 1e-4
 
 
