@@ -63,6 +63,13 @@ def test_training_in_closed_form_by_an_equation_and_by_ensembles():
     assert_allclose(ensemble(t=3.0, x_test=NEW, get="ntk"), closed(3.0, None, 0.0, across), atol=1e-4)
 
 
+def test_gradients_go_through_pooling_inside_of_jit():
+    _, apply, _ = stax.serial(stax.AvgPool((2,), (1,), "SAME", normalize_edges=True), stax.SumPool((2,)))
+    x = jnp.arange(6.0).reshape(1, 6, 1)
+    slope = jax.jit(jax.grad(lambda x: jnp.sum(apply([(), ()], x))))(x)
+    assert_allclose(jnp.sum(slope * x), jnp.sum(apply([(), ()], x)), rtol=1e-5)  # linear
+
+
 def test_masks_of_finite_networks():
     net = stax.serial(stax.Dense(4, 1.0, 0.5), stax.Relu(), stax.GlobalAvgPool())
     x = np.ones((2, 3, 2), np.float32)

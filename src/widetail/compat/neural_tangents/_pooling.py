@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from widetail import nn
 from widetail.compat.neural_tangents._arrays import Axes, Number, canonical_axes, masked_mean, pairs
@@ -64,7 +65,8 @@ def _pool(is_mean, window_shape, strides, padding, normalize_edges, batch_axis, 
         for axis, extent, step in zip(axes, window, steps, strict=True):
             extents[axis], strides_[axis] = extent, step
         pad = "SAME" if beyond == Padding.SAME else "VALID"
-        return jax.lax.reduce_window(x, jnp.zeros((), x.dtype), jax.lax.add, extents, strides_, pad)
+        # a constant zero: of a traced one JAX would not know that this is a sum, which has a derivative
+        return jax.lax.reduce_window(x, np.zeros((), x.dtype), jax.lax.add, extents, strides_, pad)
 
     def space_axes(ndim):
         return [axis for axis in range(ndim) if axis not in (batch_axis % ndim, channel_axis % ndim)]
