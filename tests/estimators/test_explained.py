@@ -62,7 +62,7 @@ def test_partial_dependence_is_the_average_over_rows_with_its_covariance(model):
         assert_allclose(average.var[place], np.asarray(dist.cov).mean(), rtol=1e-8)
 
 
-@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("gaps", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_partial_dependence_of_a_table(gaps):
     levels = np.where(X[:, 1] > 0.3, "up", np.where(X[:, 1] < -0.3, "down", "level"))
     frame = pd.DataFrame({"a": X[:, 0], "q": levels, "day": pd.date_range("2020-01-01", periods=40)})
@@ -89,6 +89,7 @@ def test_partial_dependence_of_a_table(gaps):
     assert [axes.get_xlabel() for axes in figure.axes] in (["a", "q"], ["q", "a"])
 
 
+@pytest.mark.slow
 def test_partial_dependence_of_integrated_hyperparameters():
     found = wt.ScaleMixtureRegressor(max_iterations=3).fit(X, Y).partial_dependence("x0", points=3)
     assert np.all(np.isfinite(found.average.interval(0.9)))

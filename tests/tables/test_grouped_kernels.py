@@ -48,7 +48,7 @@ def test_gaps_are_coordinates_that_no_other_row_shares(name):
 
 
 @pytest.mark.parametrize("gaps", [GAPS, 0 * GAPS], ids=["gaps", "no gaps"])
-@pytest.mark.parametrize("name", ["linear", "relu", "erf"])
+@pytest.mark.parametrize("name", ["linear", "relu", pytest.param("erf", marks=pytest.mark.slow)])
 def test_numpy_is_what_the_engine_computes(name, gaps, monkeypatch):
     monkeypatch.setattr("widetail.kernels._by_hand.TILE_NUMBERS", 8 * 8**2)  # two tiles
     kernel, rows = tables.for_table(NETS[name](RELEVANCES), PLACES), np.concatenate([FEATURES, gaps], axis=1)
