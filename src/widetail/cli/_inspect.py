@@ -81,7 +81,7 @@ def inspect(
             raise UsageError("--plot-outliers is for exact models of regression.")
         use_no_display()
         outliers = fitted.estimator.outliers()
-        axes = plots.left_out(left_out.target, left_out.predicted, outliers=outliers, name=facts["target"])
+        axes = plots.left_out(left_out.target, left_out.predicted, outliers=outliers, name=facts["target"], first=1)
         save_figure(axes.figure, plot_outliers)
         facts["plot_outliers"] = str(plot_outliers)
     if plot_dependence is not None:

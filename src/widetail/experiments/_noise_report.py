@@ -13,6 +13,7 @@ from widetail.experiments._report import Bullets, Prose, Section, Table, TextTab
 from widetail.experiments._tables import ours, side_by_side
 
 PARTS = ("outliers", "many rows", "inputs", "default")
+WITHOUT_WRONG = (CONSTANT, KNOWN)  # where no target is wrong they are the same
 TIED = 1.02  # an error is tied with one that is two per cent smaller
 COVERAGE = 0.9
 DEFAULT_SCORES = (("rmse", "RMSE"), ("nll", "NLL"), ("crps", "CRPS"))
@@ -67,7 +68,8 @@ def _of_outliers(rows: Rows) -> list[str]:
                 f"{np.median(regret):.2f} times that of one noise variance told what rows are wrong (median of the "
                 f"tables), at most 1.10 times on {sum(r <= 1.1 for r in regret)} of {len(regret)}."
             )
-    price = [ratio - 1 for ratio in _over(rmse, tables, ("none", 0, ROWS), ("none", 0, CONSTANT))]
+    plain = next((model for model in WITHOUT_WRONG if model in _names(rows, "model")), CONSTANT)
+    price = [ratio - 1 for ratio in _over(rmse, tables, ("none", 0, ROWS), ("none", 0, plain))]
     if price:
         sentences.append(
             f"Without wrong targets a scale for every row changes the RMSE of one noise variance by "
@@ -174,12 +176,14 @@ def _outlier_tables(rows: Rows) -> list[Any]:
             scaled = _relative(part, rows) if value == "rmse" else part
             entries = summarise(scaled, ("data", "model"), value)
             columns = {model: ours(entries, model) for model in models}
+            if not scaled:
+                continue
             found.append(Table(side_by_side(f"{title}: {done}", "data set", {t: t for t in tables}, columns, digits=3)))
     return found
 
 
 def _relative(part: Rows, rows: Rows) -> list[Mapping[str, Any]]:
-    unit = {(r["data"], r["split"]): r["rmse"] for r in rows if r["kind"] == "none" and r["model"] == CONSTANT}
+    unit = {(r["data"], r["split"]): r["rmse"] for r in rows if r["kind"] == "none" and r["model"] in WITHOUT_WRONG}
     known = [row for row in part if (row["data"], row["split"]) in unit]
     return [{**row, "rmse": row["rmse"] / unit[row["data"], row["split"]]} for row in known]
 

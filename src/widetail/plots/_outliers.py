@@ -15,6 +15,7 @@ def left_out(
     *,
     outliers: Any = (),
     name: str = "y",
+    first: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
     """Targets against their predictions from the other rows, with outliers marked.
@@ -22,9 +23,9 @@ def left_out(
     Args:
         y: targets.
         predicted: of each, from all other rows: `posterior.left_out().location`.
-        outliers: indices of rows to mark, the most extreme first: `posterior.outliers()`. The first ten are numbered,
-            from zero.
+        outliers: indices of rows to mark, the most extreme first: `posterior.outliers()`. The first ten are numbered.
         name: of the target, with its unit.
+        first: number of the first row.
         ax: axes to draw on; new ones if None.
     """
     target, location = real_array("y", y), real_array("predicted", predicted)
@@ -43,7 +44,9 @@ def left_out(
     if len(marked):
         ax.scatter(location[marked], target[marked], s=34, marker="x", color="#D55E00", label="outliers")
     for row in marked[:10]:
-        ax.annotate(str(row), (location[row], target[row]), (4, 4), textcoords="offset points", fontsize="small")
+        ax.annotate(
+            str(row + first), (location[row], target[row]), (4, 4), textcoords="offset points", fontsize="small"
+        )
     ax.legend(frameon=False)
     label_axes(ax, f"{name} as predicted from the other rows", name, "Rows left out one at a time")
     return ax
