@@ -85,7 +85,7 @@ def _learn_contaminated(
     best = scipy.optimize.minimize(loss, np.clip(start, *ends.T), method="L-BFGS-B", bounds=ends)
     # Normal noise but for one row in a thousand is what stays where the rest does not earn its numbers.
     plain = np.array([ends[0, 0], ends[1, 1], best.x[2]])
-    line = scipy.optimize.minimize_scalar(lambda log_factor: loss(np.append(plain, log_factor)), bounds=ends[3])
+    line: Any = scipy.optimize.minimize_scalar(lambda log_factor: loss(np.append(plain, log_factor)), bounds=ends[3])
     is_plain = counts.sum() * (line.fun - best.fun) < 0.5 * NUMBERS * np.log(max(counts.sum(), 2.0))
     vector = np.append(plain, line.x) if is_plain else best.x
     share, (a, far, factor) = float(scipy.special.expit(vector[0])), np.exp(vector[1:]).tolist()
