@@ -327,7 +327,7 @@ STYLES = {
     "lstm cell": Case(other_styles.LastState, (2, 3), {"*": 1.0, "*bias": 0.1}),
     "gru cell": Case(other_styles.MeanState, (2, 3), {"*weight*": 1.0, "*bias*": 0.1}),
     "causal attention": Case(other_styles.CausalAttention, (3, 3)),
-    "groups that are normalised": Case(other_styles.Signal, (2, 6), {"*weight": 1.5}, engine=ON_TOP),
+    "groups that are normalised": Case(other_styles.Signal, (2, 6), {"*weight": 1.5}),
     "root mean square": Case(other_styles.RootMeanSquare, (3,)),
     "gated residuals": Case(other_styles.GatedResiduals, (3,)),
     "stacked layers": Case(other_styles.StackedLayers, (3,), {"*weight": 1.5, "*bias": 0.1}),
