@@ -44,7 +44,7 @@ CASES = {
     "Conv(0)": r"nn\.Conv: window must be a positive integer or a tuple of them, one per axis; got 0",
     "Conv([3, 3])": r"nn\.Conv: window must be .* got \[3, 3\]",
     "Conv(3, strides=0.5)": r"nn\.Conv: strides must be .* got 0\.5",
-    "Conv(3, padding='same')": r"nn\.Conv: padding must be 'SAME', 'VALID' or 'CIRCULAR'; got 'same'",
+    "Conv(3, padding='same')": r"nn\.Conv: padding must be 'SAME', 'VALID', 'CIRCULAR' or zeros .* got 'same'",
     "AvgPool(-1)": r"nn\.AvgPool: window must be a positive integer.*got -1",
     "SumPool(2, strides=0)": r"nn\.SumPool: strides must be .*got 0",
     "Monomial(-1)": r"nn\.Monomial: degree must be an integer.*got -1",
