@@ -32,11 +32,9 @@ LOGITS = "_of_logits"  # of scores of the average of logits
 
 @dataclasses.dataclass(frozen=True)
 class EnsembleConfig(ImageConfig):
-    """What to train and test.
+    """What to train and test; of the data, what `ImageConfig` says. Validation images are among the training images.
 
     Attributes:
-        images, seeds, rows, test_rows, corruptions, colour_corruptions, trainings, left_out, imbalance, label_noise,
-            seed: see `ImageConfig`; validation images are among the training images.
         members, width, max_epochs, patience, batch_size, learning_rate: of the ensembles.
         strides: of the four convolutions; the paper's are all 1, which costs eight times as much as these.
         prior: of the readout variance; the plain ensemble has a readout variance of 1.

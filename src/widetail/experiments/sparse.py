@@ -49,11 +49,11 @@ DRAWS = 64  # for the mutual information, which is not looked at
 
 @dataclasses.dataclass(frozen=True)
 class SparseConfig(ImageConfig):
-    """What to train and test. The full size is the paper's, as far as the images are at hand.
+    """What to train and test; of the data, what `ImageConfig` says.
+
+    The full size is the paper's, as far as the images are at hand.
 
     Attributes:
-        images, seeds, rows, test_rows, corruptions, colour_corruptions, trainings, left_out, imbalance, label_noise,
-            seed: see `ImageConfig`.
         inducing: inducing images.
         prior: of the readout variance of the SVTP; that of the SVGP is learned.
         other_priors: of further models, for the first of `images` with classes that were left out.
