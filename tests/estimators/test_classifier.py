@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 import widetail as wt
 from widetail import nn
-from widetail.estimators._probabilities import probability_of_largest
+from widetail.estimators._probabilities import best_temperature, probability_of_largest
 
 NET = nn.mlp(2, "relu")
 
@@ -83,3 +83,21 @@ def test_outputs_share_one_scale(digits):
     x, y, x_new, _ = digits
     dist = wt.ScaleMixtureClassifier(net=NET, learn=False).fit(x, y).predict_dist(x_new[:3])
     assert dist.sample(jax.random.key(0), (5,)).shape == (5, 3, 10)
+
+
+def test_few_rows_that_are_all_told_apart_do_not_make_it_certain():
+    """All left-out rows had the largest score for their label, and new ones were given probabilities of 1e-176."""
+    rng = np.random.default_rng(0)
+    x, x_new = rng.normal(size=(30, 3)), rng.normal(size=(500, 3))
+    model = wt.ScaleMixtureClassifier(net=wt.nn.mlp(2), learn=False, noise=wt.ScaledNoise(1e-6)).fit(x, x[:, 0] > 0)
+    wrong = 1 - model.predict_proba(x).max(axis=1)
+    assert np.all(wrong > 1e-4)
+    log_scores = np.log(model.predict_proba(x_new)[np.arange(500), (x_new[:, 0] > 0).astype(int)])
+    assert np.mean(log_scores) > np.log(0.5)  # better than a coin
+    assert np.min(log_scores) > np.log(1e-3)
+
+
+def test_rows_that_are_told_apart_equally_well_are_trusted_by_the_rule_of_succession():
+    scores = np.where(np.arange(20)[:, None] % 2 == np.arange(2), 0.4, -0.4)
+    factor = best_temperature(scores, np.arange(20) % 2, np.ones(20))
+    assert 1 / (1 + np.exp(0.8 * factor)) == pytest.approx(0.5 / 21, rel=1e-9)

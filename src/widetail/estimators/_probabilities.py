@@ -32,13 +32,24 @@ def probability_of_largest(location: np.ndarray, std: np.ndarray, log_weights: n
 
 
 def best_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
-    """The factor of the scores that makes their softmax most likely for held-out labels."""
+    """The factor of the scores that makes their softmax most likely for held-out labels.
+
+    Those and the label of one more row, which is any class with the same probability: where all held-out labels have
+    the largest score, the next one has it with a probability of about `1 - 1 / n`, and not with certainty.
+
+    Args:
+        scores: of held-out rows, shape (n, classes).
+        labels: class numbers, shape (n,).
+        weights: how often each row was observed, shape (n,).
+    """
     chosen = scores[np.arange(len(labels)), labels]
+    any_class = np.mean(scores, axis=1)
+    share = weights / np.sum(weights)  # the row more is the average of all rows
 
     def slope(log_factor: float) -> float:
-        """Derivative of the mean loss, which is convex in the factor, up to a positive factor."""
+        """Derivative of the loss, which is convex in the factor, up to a positive factor."""
         expected = np.sum(softmax(np.exp(log_factor) * scores, axis=1) * scores, axis=1)
-        return float(np.average(expected - chosen, weights=weights))
+        return float(weights @ (expected - chosen) + share @ (expected - any_class))
 
     low, high = -3.0, 6.0
     if slope(high) < 0:
