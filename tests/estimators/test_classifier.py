@@ -94,7 +94,7 @@ def test_few_rows_that_are_all_told_apart_do_not_make_it_certain():
     assert np.all(wrong > 1e-4)
     log_scores = np.log(model.predict_proba(x_new)[np.arange(500), (x_new[:, 0] > 0).astype(int)])
     assert np.mean(log_scores) > np.log(0.5)  # better than a coin
-    assert np.min(log_scores) > np.log(1e-3)
+    assert np.min(log_scores) > np.log(1e-4)
 
 
 def test_rows_that_are_told_apart_equally_well_are_trusted_by_the_rule_of_succession():
