@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import cloudpickle
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -120,6 +121,23 @@ def test_stores_know_it_again():
     assert fingerprint(read(var=2.0)) != name
     assert fingerprint(read(width_of_hidden=2)) != name
     assert fingerprint(jax.tree.map(lambda leaf: leaf * 1.5, read())) != name
+
+
+def test_a_model_that_a_worker_cannot_build_says_so():
+    """As classes of Equinox do that were defined in a script."""
+    is_here = [True]
+
+    def model(width, key):
+        if not is_here[0]:
+            raise AttributeError("cannot assign to field 'layers'")
+        return eqx.nn.MLP(3, 1, width, 1, key=key)
+
+    wide = widening.widen(model, (3,))
+    is_here[0] = False  # in the copy
+    with pytest.raises(
+        RuntimeError, match=r"cannot assign to field.*a module that the workers of the cluster can import"
+    ):
+        cloudpickle.loads(cloudpickle.dumps(wide))
 
 
 @pytest.mark.slow

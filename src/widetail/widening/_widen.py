@@ -116,7 +116,14 @@ def _uses(closed: Any, built: Built, leaves: list[Leaf], input_shape: tuple[int,
 def read_again(recipe: tuple[Any, ...], values: list[Any]) -> Wide:
     """The limit from what `widen` was called with, with the variances that it had by then."""
     model, input_shape, variances, constants, widths, engine = recipe
-    wide = widen(model, input_shape, variances=variances, constants=constants, widths=widths, engine=engine)
+    try:
+        wide = widen(model, input_shape, variances=variances, constants=constants, widths=widths, engine=engine)
+    except Exception as error:
+        raise RuntimeError(
+            f"the model could not be built again in another process ({type(error).__name__}: {error}). Classes of a "
+            f"script or a notebook travel there by value, which those of Equinox do not survive: put the model into a "
+            f"module that the workers of the cluster can import."
+        ) from error
     object.__setattr__(wide.info, "is_told", True)
     return jax.tree.unflatten(jax.tree.structure(wide), values)
 
