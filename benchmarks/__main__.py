@@ -23,6 +23,7 @@ from benchmarks import (  # noqa: F401 (they register)
     small,
     sparse,
     stacking,
+    streams,
     tables,
     treatments,
     uci,

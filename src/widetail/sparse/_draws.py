@@ -12,8 +12,14 @@ from widetail.sparse._scale import NODES, ScaleLaw
 from widetail.sparse.likelihoods import Likelihood
 
 DRAWS = 16
+MOST_DRAWS = 128  # with few rows errors of their draws do not average out, and more cost nothing
 # Rows of a chunk have different draws: the means would adapt to the errors of a few shared ones.
 POINTS = 32_768
+
+
+def draws_of(rows: int) -> int:
+    """Draws of f for each of so many rows: a power of two."""
+    return min(MOST_DRAWS, max(DRAWS, POINTS >> (max(rows, 1) - 1).bit_length()))
 
 
 class Nodes(NamedTuple):

@@ -3,9 +3,10 @@ r"""What a model keeps of the rows it has seen, so that a stream of rows gives t
 Given the scale $\beta$, a row with Gaussian noise of variance $v(\beta)$ has the expected log density
 $-\frac12\{(y - a_x^\top m)^2 / v + \beta\,(a_x^\top S a_x + r_x) / v + \log 2\pi v\}$: its sums over rows are all that
 is needed of them, whatever the posterior, the law of the scale and the noise will be. Other likelihoods have no such
-sums. Of them the newest rows are kept as they are, and older ones become Gaussian factors of f with the derivatives
-that their expected log density had when they were let go: the same sums, with $v = 1$. What they said of the
-likelihood's own parameters (df and noise of a Student-t, say) stays as well, as a quadratic function of the logarithms.
+sums. Of them some rows are kept as they are. Where there are more, near rows of the same class or count become one
+that counts for both; rows whose targets all differ are let go, the oldest first. The derivatives that this would change
+are kept as Gaussian factors of f: the same sums, with $v = 1$. What was said of the likelihood's own parameters (df and
+noise of a Student-t, say) stays as well, as a quadratic function of the logarithms.
 
 Classes say nothing of what all latent functions have in common, and neither may their factors. Of one row with
 probabilities p the curvature is $\mathrm{diag}(p) - p p^\top$, whose sum over rows has a matrix for every pair of
@@ -22,7 +23,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 
-from widetail.sparse._draws import nodes_of
+from widetail.sparse._draws import draws_of, nodes_of
+from widetail.sparse._merge import merged
 from widetail.sparse._parameters import logs_of, with_logs
 from widetail.sparse._rows import CachedRows, contrast_gram, totals, values, variances
 from widetail.sparse._scale import ScaleLaw
@@ -44,8 +46,8 @@ class Memory:
         cross: $\sum_x y_x a_x$, shape (outputs, inducing).
         square: $\sum_x y_x^2$, all outputs together.
         residual: sum of the residual variances $r_x$, all outputs together.
-        summed: how many rows the sums are of.
-        rows: those that are kept; None for none.
+        summed: how many rows are in the sums alone.
+        rows: those that are kept, some of them for several; None for none.
         contrasts: what the means of classes are known by, up to a shift of them all; `contrast_gram` has its shapes.
             None where the gram itself is for means, too.
         parameter_slope, parameter_curvature: g and H of $g^\top t - \frac12 t^\top H t$, what rows that were let go say
@@ -110,7 +112,7 @@ class Memory:
 
     def values_at(self, scales: np.ndarray, q: Variational, likelihood: Likelihood) -> np.ndarray:
         """Expected log density of the summed rows at each of some scales; of Gaussian factors, up to a constant."""
-        if not self.summed:
+        if not np.any(self.gram):
             return np.zeros(len(scales))
         noise = self._noise(likelihood, scales)
         spread = float(np.sum(self.gram * q.covariance)) + self.residual
@@ -136,9 +138,14 @@ class Memory:
         if likelihood.noise_at(np.ones(1)) is not None:
             return self.with_sums(rows)
         rows = rows if self.rows is None else self.rows.followed_by(rows)
-        gone = max(0, len(rows) - keep)
-        condensed = self._condensed(rows.first(gone), q, likelihood, seed) if gone else self
-        return dataclasses.replace(condensed, rows=rows.after(gone).copied() if keep else None)
+        if len(rows) <= keep:
+            return dataclasses.replace(self, rows=rows.copied() if keep else None)
+        instead, place = merged(rows, keep)
+        gone = max(0, len(instead) - keep)  # the oldest, where there are too many targets
+        is_new = (place < gone) | (np.bincount(place)[place] > 1)
+        new = instead.at((np.bincount(place) > 1) & (np.arange(len(instead)) >= gone))
+        condensed = self._condensed(rows.at(is_new), new, q, likelihood, seed)
+        return dataclasses.replace(condensed, rows=instead.after(gone).copied() if keep else None)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file; `from_arrays` reads them."""
@@ -215,29 +222,37 @@ class Memory:
             self.summed + rows.observations,
         )
 
-    def _condensed(self, rows: CachedRows, q: Variational, likelihood: Likelihood, seed: int) -> "Memory":
-        """Gaussian factors in place of rows: at q they have the same derivatives in means and covariances."""
-        nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype)
-        variance, scale = variances(rows, q), self.scale_per_noise(q.law, likelihood)
-        found = totals(rows, q, variance, likelihood, nodes)
-        contrasts = contrast_gram(rows, q, variance, likelihood, nodes)
-        if contrasts is not None:
-            contrasts = contrasts + self._contrasts_before(contrasts.ndim)
+    def _condensed(
+        self, rows: CachedRows, instead: CachedRows, q: Variational, likelihood: Likelihood, seed: int
+    ) -> "Memory":
+        """Gaussian factors in place of what rows say beyond others: at q they have the same derivatives."""
+        nodes = nodes_of(q.law, likelihood, len(q.mean), seed, rows.features.dtype, draws_of(len(rows)))
+        scale = self.scale_per_noise(q.law, likelihood)
+        gram, residual, slope, contrasts = self.gram, self.residual, self.cross - self.pull(q.mean), self.contrasts
+        parts = [(1.0, rows), (-1.0, instead)] if len(instead) else [(1.0, rows)]
+        for sign, part in parts:
+            variance = variances(part, q)
+            found = totals(part, q, variance, likelihood, nodes)
+            gram, residual = gram + sign * found.curvature / scale, residual + sign * found.residual / scale
+            slope = slope + sign * found.slope
+            between = contrast_gram(part, q, variance, likelihood, nodes)
+            if between is not None:
+                contrasts = sign * between + (self._contrasts_before(between.ndim) if contrasts is None else contrasts)
         condensed = dataclasses.replace(
             self,
-            gram=self.gram + found.curvature / scale,
+            gram=_not_negative(gram),
             square=0.0,
-            residual=self.residual + found.residual / scale,
-            summed=self.summed + rows.observations,
-            contrasts=contrasts,
+            residual=residual,
+            summed=self.summed + rows.observations - instead.observations,
+            contrasts=None if contrasts is None else _not_negative(contrasts),
         )
-        slope = found.slope + self.cross - self.pull(q.mean)
         condensed = dataclasses.replace(condensed, cross=slope + condensed.pull(q.mean))
         if not likelihood.learnable:
             return condensed
 
         def at(logs: np.ndarray) -> float:
-            return values(rows, q.mean, variance, with_logs(likelihood, logs), nodes)
+            own = with_logs(likelihood, logs)
+            return sum(sign * values(part, q.mean, variances(part, q), own, nodes) for sign, part in parts)
 
         slope, curvature = _quadratic(at, logs_of(likelihood))
         if self.parameter_slope is not None and self.parameter_curvature is not None:
@@ -272,6 +287,19 @@ def _quadratic(value: Callable[[np.ndarray], float], at: np.ndarray) -> tuple[np
     heights, directions = np.linalg.eigh(bent / STEP_OF_LOGS**2)
     curvature = (directions * np.maximum(heights, 0.0)) @ directions.T
     return (ups - downs) / (2 * STEP_OF_LOGS) + curvature @ at, curvature
+
+
+def _not_negative(matrices: np.ndarray) -> np.ndarray:
+    """The nearest matrices without negative eigenvalues: a difference of sums may have some."""
+    shape, size = matrices.shape, matrices.shape[-1]
+    if matrices.ndim == 4:  # of every pair of outputs: one large matrix
+        size *= shape[0]
+        matrices = np.swapaxes(matrices, 1, 2).reshape(1, size, size)
+    heights, directions = np.linalg.eigh(0.5 * (matrices + np.swapaxes(matrices, 1, 2)))
+    found = directions * np.maximum(heights, 0.0)[:, None] @ np.swapaxes(directions, 1, 2)
+    if len(shape) == 4:
+        return np.swapaxes(found.reshape(shape[0], shape[2], shape[0], shape[2]), 1, 2)
+    return found
 
 
 def times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:

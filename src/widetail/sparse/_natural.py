@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.optimize
 from numpy.polynomial import Chebyshev
 
-from widetail.sparse._draws import Nodes, nodes_of
+from widetail.sparse._draws import Nodes, draws_of, nodes_of
 from widetail.sparse._memory import Memory, times
 from widetail.sparse._rows import (
     CachedRows,
@@ -46,7 +46,8 @@ class Ascent:
 
     def nodes(self, q: Variational, likelihood: Likelihood) -> Nodes:
         """For expectations under q."""
-        return nodes_of(q.law, likelihood, len(q.mean), self.seed, self.rows.features.dtype)
+        rows = self.rows
+        return nodes_of(q.law, likelihood, len(q.mean), self.seed, rows.features.dtype, draws_of(len(rows)))
 
     def bound(self, q: Variational, likelihood: Likelihood, variance: np.ndarray | None = None) -> float:
         """The evidence lower bound, in nats; with rows that are remembered as Gaussian factors, up to a constant."""
@@ -137,7 +138,7 @@ class Ascent:
             factor = self.rows.observations / rows.observations
         variance = variance[: len(rows)]
         outputs, dtype = len(q.mean), rows.features.dtype
-        table = nodes_of(q.law, likelihood, outputs, self.seed, dtype).table
+        table = nodes_of(q.law, likelihood, outputs, self.seed, dtype, draws_of(len(rows))).table
         one = np.swapaxes(table, 0, 1).reshape(1, table.shape[1], -1, outputs) if table.size else table[:1]
 
         def at(t: np.ndarray) -> np.ndarray:

@@ -46,7 +46,8 @@ class TrainingOptions:
             (with natural gradients before and after, unless the optimiser is "adam").
         epochs, batch_size: of "stochastic" and "adam".
         learning_rate: of Adam.
-        kept_rows: how many rows are remembered as they are for later updates, where their likelihood is not Gaussian.
+        kept_rows: how many rows are remembered for later updates, where their likelihood is not Gaussian. When there
+            are more, near ones of one class or count become one.
     """
 
     selection: Any = "auto"

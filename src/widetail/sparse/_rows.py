@@ -63,6 +63,10 @@ class CachedRows:
         """All but the first rows."""
         return CachedRows(self.features[count:], self.residual[count:], self.y[count:], self.counts[count:])
 
+    def at(self, chosen: np.ndarray) -> "CachedRows":
+        """Some of the rows."""
+        return CachedRows(*(getattr(self, field.name)[chosen] for field in dataclasses.fields(self)))
+
     def followed_by(self, other: "CachedRows") -> "CachedRows":
         """These rows and then others."""
         names = [field.name for field in dataclasses.fields(self)]
