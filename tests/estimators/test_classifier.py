@@ -32,6 +32,14 @@ def test_digits(digits, probabilities):
     assert -model.log_score(x_new, y_new) < 0.5
 
 
+def test_no_class_is_impossible_however_sure_the_outputs_are():
+    x = np.r_[np.linspace(-2.0, -1.0, 20), np.linspace(1.0, 2.0, 20)][:, None]
+    quiet = {"noise": wt.ScaledNoise(1e-9), "learn": False, "probabilities": "largest"}
+    model = wt.ScaleMixtureClassifier(net=wt.kernels.RBF(1.0), **quiet).fit(x, x[:, 0] > 0)
+    assert_allclose(model.predict_proba(np.array([[1.5]])), [[0.5 / 41, 40.5 / 41]], rtol=1e-6)
+    assert_allclose(model.log_score(x, x[:, 0] < 0), np.log(0.5 / 41), rtol=1e-6)
+
+
 def test_probability_of_the_largest_against_simulation():
     """400,000 draws with one scale each; four standard errors."""
     rng = np.random.default_rng(0)

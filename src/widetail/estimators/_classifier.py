@@ -35,7 +35,8 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
             hyperparameters integrated out, as there; 0 for never.
         standardise: whether to standardise the inputs.
         probabilities: "softmax" of the locations, with a temperature fitted to leave-one-out predictions, or "largest":
-            the probability, under the predictive distribution, that a class has the largest output.
+            the probability, under the predictive distribution, that a class has the largest output, with one more
+            row that is of any class: none is zero.
 
     Attributes:
         classes_: the labels.
@@ -122,8 +123,13 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         mixture = self._mixture_at(x)
         if isinstance(mixture, WeightedPosterior):
             parts = [_probability_of_largest(posterior, x) for posterior in mixture.posteriors]
-            return np.tensordot(mixture.weights, parts, 1)
-        return _probability_of_largest(mixture, x)
+            p = np.tensordot(mixture.weights, parts, 1)
+        else:
+            p = _probability_of_largest(mixture, x)
+        rows = self.posterior.rows.observations
+        return (rows * p + 1 / p.shape[1]) / (
+            rows + 1
+        )  # one more row, of any class: no finite sample makes one certain
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the largest location."""
