@@ -15,7 +15,8 @@ from widetail.progress import Progress, reporter
 # Candidates meet on half of the rows first, or on these many, and only the best go on to twice as many: an evaluation
 # there costs up to eight times as much. Fewer rows than that mislead: rows that are nearly equal become rare.
 FIRST_ROWS = (250, 500)
-MOST_KEPT = (3, 2)
+MOST_KEPT = 2
+ROUNDS = 3
 # A step that gains less, in nats of all rows together, is not worth an evaluation before candidates are compared.
 ROUGH_GAIN = 0.03
 # Multiplications per evaluation and row squared, about: what decides whether candidates are learned side by side.
@@ -63,8 +64,9 @@ def choose(
 ) -> Choice:
     """Learn every candidate by evidence and take the one that explains the data best.
 
-    They are compared on half of the rows first, on 250 to 500 of them; the best three go on to twice as many, from what
-    they have learned, the best two of those to twice as many again.
+    They are compared on half of the rows first, on 250 to 500 of them; the best two go on to twice as many, and to
+    twice as many again. There they begin as they were given: what few rows call irrelevant has a length scale in the
+    thousands, from which no gradient leads back, and was worth a hundred nats on all rows of a designed experiment.
 
     Args:
         candidates: processes to choose from, by name.
@@ -89,9 +91,9 @@ def choose(
     fits: dict[str, EvidenceFit] = {}
     scores: dict[str, float] = {}
     compared: dict[str, int] = {}
-    alive = dict(candidates)
+    alive = list(candidates)
     for kept, size in rounds:
-        alive = {name: alive[name] for name in sorted(alive, key=lambda name: -scores.get(name, 0.0))[:kept]}
+        alive = sorted(alive, key=lambda name: -scores.get(name, 0.0))[:kept]
         rows = np.sort(order[:size])
         gain = ROUGH_GAIN / size if len(candidates) > 1 else 0.0
 
@@ -101,10 +103,10 @@ def choose(
             )
 
         report(done, total)
-        found = in_parallel(learned, list(alive.values()), OPERATIONS_PER_PAIR * size**2 * len(alive))
+        found = in_parallel(learned, [candidates[name] for name in alive], OPERATIONS_PER_PAIR * size**2 * len(alive))
         done += len(alive)
         for name, fit in zip(alive, found, strict=True):
-            fits[name], alive[name], compared[name] = fit, fit.process, size
+            fits[name], compared[name] = fit, size
             scores[name] = fit.log_evidence / float(np.sum(counts[rows]))
     report(total, total)
     best = max(alive, key=lambda name: scores[name])
@@ -114,7 +116,7 @@ def choose(
 def _rounds(candidates: int, rows: int) -> Iterator[tuple[int, int]]:
     """How many candidates meet on how many rows, round by round."""
     size = min(max(rows // 2, FIRST_ROWS[0]), FIRST_ROWS[1])
-    for most in (candidates, *MOST_KEPT):
+    for most in (candidates, *[MOST_KEPT] * (ROUNDS - 1)):
         candidates = min(most, candidates)
         size = rows if candidates == 1 or rows < 1.5 * size else size
         yield candidates, size
