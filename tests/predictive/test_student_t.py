@@ -1,6 +1,7 @@
 """The normal and the Student-t predictive against scipy."""
 
 import jax
+import mpmath
 import numpy as np
 import pytest
 import scipy.integrate
@@ -137,3 +138,17 @@ def test_bad_shapes_and_values_are_named():
         predictive.Normal(LOC, DIAGONAL).rescale(0.0, -1.0)
     with pytest.raises(ValueError, match="one for each output"):
         predictive.Normal(LOC, DIAGONAL).rescale(0.0, [1.0, 2.0])
+
+
+@pytest.mark.parametrize(("df", "smallest"), [(0.5, 1e-140), (3.0, 1e-300), (50.0, 1e-300)])
+def test_quantiles_of_next_to_no_probability(df, smallest):
+    """Where scipy's own quantiles overflow."""
+    p = np.array([1e-20, 1e-70, 1e-120, smallest])
+    q = predictive.StudentT(df, np.zeros(1), np.ones(1)).quantile(p)[:, 0]
+    with mpmath.workdps(40):
+        share = [df / (df + mpmath.mpf(z) ** 2) for z in q]
+        tail = [
+            mpmath.betainc(df / 2, 0.5, 0, w, regularized=True) / 2 / level for w, level in zip(share, p, strict=True)
+        ]
+    np.testing.assert_allclose(np.array(tail, float), 1.0, rtol=1e-11)
+    assert np.all(q < 0)

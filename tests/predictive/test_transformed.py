@@ -1,6 +1,7 @@
 """Transformed and rounded predictive distributions against scipy's laws and plain sums."""
 
 import jax
+import mpmath
 import numpy as np
 import pytest
 import scipy.integrate
@@ -91,3 +92,18 @@ def test_rounded_against_sums(step, lowest):
     assert np.all(np.isneginf(dist.log_prob(np.full(3, 1.2))))
     draws = dist.sample(jax.random.key(1), 4000)
     assert_allclose(np.mean(draws == 1.0, axis=0), p[np.searchsorted(values, 1.0)], atol=0.035)
+
+
+@pytest.mark.parametrize("sd", [0.02, 0.2, 1.0, 30.0, 1e4])
+def test_rounded_values_far_out(sd):
+    """Against forty digits: on both sides, and where steps are much wider or narrower than the distribution."""
+    dist = Rounded(Normal(np.array([0.3]), np.array([sd**2])))
+    with mpmath.workdps(40):
+        scale = mpmath.sqrt(mpmath.mpf(2) * mpmath.mpf(sd**2))
+        for k in (-100, -9, -1, 0, 1, 3, 9, 40, 3000):
+            # from the tail that they are in: the other one needs thousands of digits
+            near, far = (
+                (abs(k) + side / mpmath.mpf(2) - np.sign(k or 1) * mpmath.mpf(0.3)) / scale for side in (-1, 1)
+            )
+            exact = mpmath.log((mpmath.erfc(near) - mpmath.erfc(far)) / 2)
+            assert_allclose(dist.log_prob(np.array([float(k)]))[0], float(exact), rtol=1e-9, atol=1e-20, err_msg=str(k))

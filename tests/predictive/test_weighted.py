@@ -102,3 +102,26 @@ def test_quantiles_near_one_have_the_digits_of_what_is_above():
     q = dist.quantile(1 - above)[:, 0]
     found = WEIGHTS[0] * scipy.stats.t(3.0).sf(q) + WEIGHTS[1] * scipy.stats.t(3.0).sf((q - 1) / 100)
     np.testing.assert_allclose(found, above, rtol=1e-10)
+
+
+def of_one_output(m, v):
+    return Normal(np.full(1, m), np.full(1, v))
+
+
+def of_two_outputs(m, v):
+    return Normal(np.full((1, 2), m), np.full(1, v))
+
+
+def mixed(m, v):
+    return NormalMixture(np.log([0.5, 0.5]), np.full((2, 1), m), np.full((2, 1), v))
+
+
+@pytest.mark.parametrize("part", [of_one_output, of_two_outputs, mixed, lambda m, v: mixed(0.0, v).rescale(m, 1.0)])
+@pytest.mark.parametrize("ends", [((-1.0, 0.5), (1.0, 1.5)), ((0.0, 1e-6), (3.0, 1e6)), ((0.0, 1.0), (50.0, 1.0))])
+def test_tails_of_any_parts_have_all_their_digits(part, ends):
+    dist = Weighted([part(*end) for end in ends], WEIGHTS)
+    laws = [scipy.stats.norm(m, v**0.5) for m, v in ends]
+    above, below = 2.0 ** -np.array([10.0, 40.0, 50.0, 53.0]), np.array([1e-300, 1e-100, 1e-16, 1e-3])
+    high, low = (dist.quantile(p).reshape(4, -1)[:, 0] for p in (1 - above, below))
+    np.testing.assert_allclose(sum(w * law.sf(high) for w, law in zip(WEIGHTS, laws, strict=True)), above, rtol=1e-10)
+    np.testing.assert_allclose(sum(w * law.cdf(low) for w, law in zip(WEIGHTS, laws, strict=True)), below, rtol=1e-10)

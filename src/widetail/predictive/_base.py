@@ -146,6 +146,10 @@ class Predictive(eqx.Module):
     @abc.abstractmethod
     def _cdf(self, y: Values) -> Values: ...
 
+    def _above(self, y: Values) -> Values:
+        """Probability of more than `y`; with all its digits where that is small, if the class knows how."""
+        return 1 - self._cdf(y)
+
     @abc.abstractmethod
     def _quantile(self, p: Values) -> Values: ...
 

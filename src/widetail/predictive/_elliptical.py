@@ -127,6 +127,11 @@ class Elliptical(Predictive):
         z, random = self._standardise(y)
         return xp.where(random, self._standard_cdf(z), xp.where(y >= self.loc, 1.0, 0.0))
 
+    def _above(self, y: Values) -> Values:
+        xp = namespace(self, y)
+        z, random = self._standardise(y)
+        return xp.where(random, self._standard_cdf(-z), xp.where(y >= self.loc, 0.0, 1.0))
+
     def _quantile(self, p: Values) -> Values:
         width = self._width()
         p = p.reshape(p.shape + (1,) * len(self.event_shape))

@@ -128,6 +128,11 @@ class NormalMixture(Predictive):
         xp = namespace(log_below)
         return xp.where(log_below < log_above, xp.exp(log_below), -xp.expm1(log_above))
 
+    def _above(self, y: Values) -> Values:
+        log_below, log_above = _log_tails(y, *self._tables())
+        xp = namespace(log_below)
+        return xp.where(log_above < log_below, xp.exp(log_above), -xp.expm1(log_below))
+
     def _quantile(self, p: Values) -> Values:
         shape = p.shape + self.event_shape
         p = namespace(self, p).broadcast_to(p.reshape(p.shape + (1,) * len(self.event_shape)), shape)

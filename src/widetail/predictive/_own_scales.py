@@ -152,6 +152,9 @@ class OwnScales(Predictive):
     def _cdf(self, y: Values) -> Values:
         return self.marginal._cdf(y)
 
+    def _above(self, y: Values) -> Values:
+        return self.marginal._above(y)
+
     def _quantile(self, p: Values) -> Values:
         return self.marginal._quantile(p)
 

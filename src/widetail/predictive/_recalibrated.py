@@ -87,6 +87,9 @@ class Recalibrated(Predictive):
     def _cdf(self, y: Values) -> Values:
         return self._law._cdf(self._standard(y))
 
+    def _above(self, y: Values) -> Values:
+        return self._law._above(self._standard(y))
+
     def _quantile(self, p: Values) -> Values:
         return self._middle + self._unit * self._law._quantile(p)
 

@@ -74,6 +74,9 @@ class Rescaled(Predictive):
     def _cdf(self, y: Values) -> Values:
         return self.base._cdf((y - self.shift) / self.factor)
 
+    def _above(self, y: Values) -> Values:
+        return self.base._above((y - self.shift) / self.factor)
+
     def _quantile(self, p: Values) -> Values:
         return self.shift + self.factor * self.base._quantile(p)
 

@@ -30,6 +30,8 @@ def student_mixture_root(
     column = np.broadcast_to(np.arange(shape[-1]), shape).ravel()
     # Seen from the nearer end, because close to one the distribution function has lost the digits of what is above.
     side, tail = np.where(level > 0.5, -1.0, 1.0), np.minimum(level, 1 - level)
+    with np.errstate(divide="ignore"):
+        log_tail = np.log(tail)
     weights = np.broadcast_to(weights, location.shape)
     unit = np.maximum(np.min(scale, axis=0), 1e-3 * np.sum(weights * scale, axis=0))
     rows = max(1, _TERMS // len(scale))
@@ -50,7 +52,10 @@ def student_mixture_root(
                 scale[:, where[some]],
                 weights[:, where[some]],
             )
-        value = side[active] * (value - tail[active])
+        # in logarithms, in which tails are not steep
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = slope / value
+            value = side[active] * (np.log(value) - log_tail[active])
         low[active] = np.where(value < 0, here, low[active])
         high[active] = np.where(value > 0, here, high[active])
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -108,7 +108,11 @@ def _log_density(x: Any, df: Any) -> Any:
 def _quantile(p: Any, df: Any) -> Any:
     if namespace(p, df) is not np:
         return _traced_quantile(*jnp.broadcast_arrays(jnp.asarray(p, float), jnp.asarray(df, float)))
-    x = -scipy.special.stdtrit(df, np.minimum(p, 1 - p))
+    tail = np.minimum(p, 1 - p)
+    with np.errstate(divide="ignore", over="ignore"):
+        # one term of the incomplete beta function, which has all digits far out, where scipy's solver overflows
+        log_far = 0.5 * np.log(df) - (np.log(tail * df) + betaln(0.5 * df, 0.5)) / df
+        x = np.where(log_far - 0.5 * np.log(df) > 20.0, np.exp(log_far), -scipy.special.stdtrit(df, tail))
     return np.where(p < 0.5, -x, x)
 
 

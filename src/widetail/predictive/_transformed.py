@@ -7,6 +7,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Array
 
+from widetail.numerics.special import logsumexp
 from widetail.predictive._base import Predictive
 from widetail.predictive._warps import Warp
 from widetail.priors import Values
@@ -18,6 +19,7 @@ LEVELS = scipy.special.ndtr(NORMAL)
 WEIGHTS = STEP * np.exp(-0.5 * NORMAL**2) / np.sqrt(2 * np.pi)
 LEVELS_AT_ONCE = 64
 MOST_STEPS = 2000  # of a rounded value, on either side of the median
+_NODES, _WEIGHTS = (0.5 * np.polynomial.legendre.leggauss(48)[i] + (0.5, 0.0)[i] for i in range(2))
 
 
 class Transformed(Predictive):
@@ -61,6 +63,12 @@ class Transformed(Predictive):
         inside = np.isfinite(z)
         probability = np.asarray(self.base._cdf(np.where(inside, z, 0.0)))
         return np.where(inside, probability, self._outside(y, z))
+
+    def _above(self, y: Values) -> Values:
+        z = self.warp.forward(y)
+        inside = np.isfinite(z)
+        probability = np.asarray(self.base._above(np.where(inside, z, 0.0)))
+        return np.where(inside, probability, 1 - self._outside(y, z))
 
     def _outside(self, y: Values, z: Values) -> Values:
         """Probability of at most a value that y cannot have: all of it above, none below."""
@@ -152,13 +160,13 @@ class Rounded(Predictive):
     def __getitem__(self, index: Any) -> "Rounded":
         return Rounded(self.base[index], self.step, self.lowest)
 
-    def _above(self, value: Values) -> Values:
+    def _possible(self, value: Values) -> Values:
         """Never below the smallest value."""
         return value if self.lowest is None else np.maximum(value, self.lowest)
 
     def _quantile(self, p: Values) -> Values:
         cut = np.asarray(self.base._quantile(p)) / self.step - 0.5
-        return self._above(self.step * np.ceil(cut - 1e-12))
+        return self._possible(self.step * np.ceil(cut - 1e-12))
 
     def _cdf(self, y: Values) -> Values:
         edge = self.step * (np.floor(np.asarray(y) / self.step + 1e-9) + 0.5)
@@ -168,14 +176,38 @@ class Rounded(Predictive):
     def _log_prob(self, y: Values) -> Values:
         y = np.asarray(y)
         is_seen = np.abs(y / self.step - np.round(y / self.step)) < 1e-9
-        upper, lower = self.base._cdf(y + 0.5 * self.step), self.base._cdf(y - 0.5 * self.step)
+        edges = y - 0.5 * self.step, y + 0.5 * self.step
+        lower, upper = (np.asarray(self.base._cdf(edge)) for edge in edges)
+        share, larger = upper - lower, upper
+        # seen from the other end above the middle, where what is below is one, and has lost the digits of what is above
+        more, less = (np.asarray(self.base._above(edge)) for edge in edges)
+        is_high = lower > 0.5
+        share, larger = np.where(is_high, more - less, share), np.where(is_high, more, larger)
+        is_lost = share <= 1e-6 * larger
         if self.lowest is not None:
-            lower = np.where(y <= self.lowest + 1e-9 * self.step, 0.0, lower)
+            is_lowest = y <= self.lowest + 1e-9 * self.step
+            share, is_lost = np.where(is_lowest, upper, share), is_lost & ~(is_lowest & (upper > 0))
             is_seen &= y >= self.lowest - 1e-9 * self.step
-        share = np.asarray(upper) - np.asarray(lower)
-        with np.errstate(divide="ignore"):  # far out differences of probabilities are nothing but rounding
-            far = np.asarray(self.base._log_prob(y)) + np.log(self.step)
-            return np.where(is_seen, np.where(share > 1e-10, np.log(np.maximum(share, 1e-300)), far), -np.inf)
+        found = np.log(np.maximum(share, 1e-300))
+        if np.any(is_lost & is_seen):
+            found = np.where(is_lost, self._log_integral(*edges, is_high), found)
+        return np.where(is_seen, found, -np.inf)
+
+    def _log_integral(self, low: Values, high: Values, is_high: Any) -> Values:
+        """Of the density between two edges, whose probabilities differ by nothing but rounding, or are too small.
+
+        Nodes come closer to each other towards the edge at which there is more.
+        """
+        away = self.step * _NODES.reshape((-1,) + (1,) * np.ndim(low)) ** 8
+        values = np.where(is_high, low + away, high - away)
+        log_density = np.asarray(self.base._log_prob(values))
+        weights = (8 * self.step * _WEIGHTS * _NODES**7).reshape(away.shape)
+        return np.asarray(logsumexp(log_density + np.log(weights)))
+
+    def _above(self, y: Values) -> Values:
+        edge = self.step * (np.floor(np.asarray(y) / self.step + 1e-9) + 0.5)
+        below = self.lowest is not None and np.asarray(y) < self.lowest - 1e-9 * self.step
+        return np.where(below, 1.0, np.asarray(self.base._above(edge)))
 
     def _mean(self) -> Values:
         start, end = self._range()
@@ -211,7 +243,7 @@ class Rounded(Predictive):
         )
 
     def _draw(self, key: Array, shape: tuple[int, ...]) -> Values:
-        return self._above(self.step * np.round(np.asarray(self.base._draw(key, shape)) / self.step))
+        return self._possible(self.step * np.round(np.asarray(self.base._draw(key, shape)) / self.step))
 
     def _joint_log_prob(self, y: Values) -> Values:
         raise NotImplementedError("Rounded has no joint probability in closed form; take log_prob, of each by itself.")

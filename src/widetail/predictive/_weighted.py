@@ -105,6 +105,9 @@ class Weighted(Predictive):
     def _cdf(self, y: Values) -> Values:
         return self._average([part._cdf(y) for part in self.parts])
 
+    def _above(self, y: Values) -> Values:
+        return self._average([part._above(y) for part in self.parts])
+
     def _quantile(self, p: Values) -> Values:
         xp = namespace(p, self.log_weights)
         parts, log_weights = self._table([part._quantile(p) for part in self.parts])
@@ -114,9 +117,14 @@ class Weighted(Predictive):
         level = xp.where((inside > 0) & (inside < 1), inside, 0.5)
         width = xp.maximum(self._heaviest(self._spreads()), 1e-300)
 
+        is_low = level < 0.5
+        side, log_tail = xp.where(is_low, 1.0, -1.0), xp.log(xp.where(is_low, level, 1 - level))
+
         def value_and_slope(y: Any) -> tuple[Any, Any]:
-            density = xp.exp(self._log_prob(y))
-            return self._cdf(y) - level, density
+            """Of the logarithm of what is below, or above, where that is less and has more digits."""
+            with np.errstate(divide="ignore"):
+                log_part = xp.log(xp.where(is_low, self._cdf(y), self._above(y)))
+            return side * (log_part - log_tail), xp.exp(self._log_prob(y) - log_part)
 
         finite = xp.isfinite(lower) & xp.isfinite(upper)
         low, high = xp.where(finite, lower, 0.0), xp.where(finite, upper, 0.0)
