@@ -79,6 +79,7 @@ CASES = {
     "Elementwise(jnp.tanh, order=3)": "order must be an even integer, at least 2 and at most 4096; got 3",
     "on(x, Dense(), Elementwise(jnp.sum))": r"nn\.Elementwise: the function must act entry by entry.*maps shape",
     "on(x, Dense(), Elementwise(np.tanh))": r"nn\.Elementwise: .*made of JAX operations.*got <ufunc 'tanh'>",
+    "Elementwise(jnp.log)": r"nn\.Elementwise: the function is NaN for some real arguments; it must be defined",
     "kernels.RBF(length_scale=0)": rf"length_scale {POSITIVE} or a vector of them, one per input feature; got 0\.0\.$",
     "kernels.RBF(variance='a')": rf"variance {POSITIVE}; got 'a'",
     "kernels.Matern(nu=1)": r"nu must be 0\.5, 1\.5 or 2\.5; got 1",

@@ -9,12 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail import nn
+from widetail.gaussian import complaint
 from widetail.programs._derived import Reordered
-
-# Radii at which the growth of a function is looked at; exp(x^2) overflows at 27, exp(x) at 710.
-_RADII = np.array([1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 18.0, 25.0, 40.0, 80.0, 160.0, 320.0, 640.0])
-# log|phi| may grow like |z| to a power below two; from here on it counts as two.
-_TOO_FAST = 1.97
 
 
 @functools.lru_cache(maxsize=256)
@@ -88,64 +84,15 @@ def apply_function(fn: Any, arguments: tuple[Any, ...]) -> Any:
     return jnp.asarray(result).astype(dtype)
 
 
-_UNDEFINED = "is NaN for some real arguments; it must be defined on the whole line"
-
-
-@functools.lru_cache(maxsize=256)
-def complaint(fn: Any, vectors: int, scalars: int) -> str | None:
-    """What is wrong with a function of entries of so many vectors and scalars; None where nothing is."""
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(8, vectors))
-    directions = np.concatenate([directions, np.eye(vectors), -np.eye(vectors), np.ones((1, vectors))])
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    points = directions[:, None, :] * _RADII[:, None]
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
-        columns = [jnp.asarray(points[..., k]) for k in range(vectors)]
-        columns += [jnp.ones(points.shape[:-1])] * scalars
-        try:
-            values = apply_function(fn, tuple(columns))
-        except jax.errors.TracerArrayConversionError:
-            return "must be made of JAX operations (jnp.tanh, not np.tanh)"
-        except TypeError as error:
-            return f"cannot be called on {vectors + scalars} arguments: {error}"
-        if jnp.shape(values) != points.shape[:-1]:
-            return f"must act entry by entry, but it maps shape {points.shape[:-1]} to {jnp.shape(values)}"
-        values = np.asarray(values)
-    if np.isnan(values[:, _RADII <= 1]).any():
-        return _UNDEFINED
-    # zero times an overflow is NaN too, so growth is looked at before NaN further out
-    too_fast = _growth_complaint(np.abs(values)) if vectors else None
-    return too_fast or (_UNDEFINED if np.isnan(values[:, _RADII <= 9]).any() else None)
-
-
 def wrong_with(fn: Any, is_vector: Sequence[bool]) -> str | None:
     """What is wrong with a function of vectors and scalars, in the order of its arguments; None where nothing is."""
     if fn in (jnp.multiply, jnp.divide) or (len(is_vector) == 1 and recognise(fn) is not None):
         return None
     # the check wants vectors first
     order = sorted(range(len(is_vector)), key=lambda index: not is_vector[index])
-    probe = fn if order == sorted(order) else Reordered(fn, tuple(order))
+    probe = fn.function if isinstance(fn, nn.Activation) else fn
+    probe = probe if order == sorted(order) else Reordered(probe, tuple(order))
     return complaint(probe, sum(is_vector), len(is_vector) - sum(is_vector))
-
-
-def _growth_complaint(sizes: np.ndarray) -> str | None:
-    """A controlled function grows slower than the exponential of a square."""
-    for row in sizes:
-        is_usable = np.isfinite(row) & (row > np.e**2)
-        radii, logs = _RADII[is_usable], np.log(row[is_usable])
-        if len(radii) >= 2:
-            power = np.log(logs[-1] / logs[-2]) / np.log(radii[-1] / radii[-2])
-            if power >= _TOO_FAST:
-                return (
-                    "is not controlled: it grows like the exponential of a square or faster, so its expectation "
-                    "under a Gaussian may not exist. The theory needs |phi(z)| <= exp(C |z|^(2 - eps) + c)"
-                )
-        elif not np.isfinite(row[_RADII <= 25]).all():
-            return (
-                "is not controlled: it overflows within 25 standard deviations. "
-                "The theory needs |phi(z)| <= exp(C |z|^(2 - eps) + c)"
-            )
-    return None
 
 
 def piecewise_linear(activation: nn.Activation | None) -> tuple[float, float] | None:
