@@ -69,8 +69,9 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             nothing for large ones) is chosen by the evidence, with its Jacobian; "bounded", strictly between 0 and 1,
             with log odds; "integer", whose predictive distribution has probabilities of whole numbers; "auto"
             finds out: maps must be worth three nats, whole numbers be few. A target of no such kind is bent where that
-            is worth five (`predictive.BentWarp`): many functions are a sum of simpler ones after it. Several outputs,
-            inferred noise, and `learn=False` or `standardise=False`, are "real" unless said otherwise.
+            is worth five (`predictive.BentWarp`): many functions are a sum of simpler ones after it. Where rows have
+            scales of their own, maps are compared on those that are no outliers. Several outputs, and `learn=False` or
+            `standardise=False`, are "real" unless said otherwise.
         table: how frames are read, a `TableEncoder`; None for its defaults. One that is fitted stays.
 
     Attributes:
@@ -189,17 +190,22 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         return self
 
     def _recognised(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Target:
-        """What the target is: real, unless said otherwise, for models that take it as it is or infer their noise."""
-        is_plain = not (self.learn and self.standardise) or self._kind_of_noise() is not None
+        """What the target is: real, unless said otherwise, for models that take it as it is."""
+        is_plain = not (self.learn and self.standardise)
         kind = "real" if self.target == "auto" and is_plain else self.target
         places = self.table_.places_ if self._is_encoded and self.table_ is not None else None
-        return recognise(kind, self._scaling(x, weights).apply(x), y, places, int(self.random_state))
+        x, seed = self._scaling(x, weights).apply(x), int(self.random_state)
+        return recognise(kind, x, y, places, seed, has_outliers=self._expects_outliers())
+
+    def _expects_outliers(self) -> bool:
+        """Whether the noise that is asked for has scales of single rows."""
+        has_own = isinstance(self.noise, InputNoise) and self.noise.rows is not None
+        return self._kind_of_noise() in ("rows", "both", "auto") or isinstance(self.noise, RowNoise) or has_own
 
     def _target_scaling(self, y: np.ndarray, weights: np.ndarray) -> Scaling:
         if not self.standardise:
             return Scaling.identity(y.shape[1])
-        expects_outliers = self._kind_of_noise() in ("rows", "both", "auto") or isinstance(self.noise, RowNoise)
-        return Scaling.robust(y, weights) if expects_outliers else Scaling.of(y, weights)
+        return Scaling.robust(y, weights) if self._expects_outliers() else Scaling.of(y, weights)
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""

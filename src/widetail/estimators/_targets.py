@@ -11,8 +11,8 @@ from widetail.files import savable
 from widetail.kernels import Anova
 from widetail.learning import fit_evidence
 from widetail.predictive import BentWarp, BoundedWarp, PositiveWarp, Predictive, Rounded, Transformed, Warp
-from widetail.priors import InverseGamma
-from widetail.process import ScaledNoise, ScaleMixture
+from widetail.priors import Contaminated, InverseGamma
+from widetail.process import RowNoise, RowPosterior, ScaledNoise, ScaleMixture
 from widetail.tables import for_table
 
 AnyWarp = TypeVar("AnyWarp", bound=Warp)
@@ -83,7 +83,15 @@ class Target:
         return "real"
 
 
-def recognise(kind: Any, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] | None, seed: int) -> Target:
+def recognise(
+    kind: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    places: tuple[int, ...] | None,
+    seed: int,
+    *,
+    has_outliers: bool = False,
+) -> Target:
     """What a target is, by its values and, for the map of positive ones, by the evidence.
 
     Args:
@@ -92,6 +100,7 @@ def recognise(kind: Any, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] |
         y: targets, shape (n,) or (n, outputs); only single outputs are mapped.
         places: of encoded tables, the group of every feature.
         seed: of the rows that are compared by.
+        has_outliers: whether some of the targets may be wrong: the map is then that of ordinary rows.
     """
     if y.ndim > 1 or kind == "real":
         return Target()
@@ -115,7 +124,7 @@ def recognise(kind: Any, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] |
     maps: list[Warp] = [PositiveWarp(unit * float(np.median(y))) for unit in UNITS] if low > 0 else []
     if low > 0 and high < 1:
         maps.append(BoundedWarp())
-    compared = _Comparison(x, y, places, seed)
+    compared = _Comparison(x, y, places, seed, has_outliers)
     found, gain = Target(), 0.0
     if maps:
         compared.learn(maps[len(UNITS) - 1])
@@ -142,18 +151,32 @@ class _Comparison:
     every map is scored with what each of them found, and has the best of these scores.
     """
 
-    def __init__(self, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] | None, seed: int):
+    def __init__(self, x: np.ndarray, y: np.ndarray, places: tuple[int, ...] | None, seed: int, has_outliers: bool):
         size = max(40, min(MOST_ROWS, int((MOST_NUMBERS / x.shape[1]) ** 0.5)))
         rows = np.random.default_rng(seed).permutation(len(y))[:size]
         self.x, self.y, self.places = x[rows], y[rows], places
+        if has_outliers:
+            ordinary = self._ordinary()
+            self.x, self.y = self.x[ordinary], self.y[ordinary]
         self.processes: list[ScaleMixture] = []
         self.learn(None)
 
-    def _start(self, order: int | None = None) -> ScaleMixture:
+    def _ordinary(self) -> np.ndarray:
+        """Which rows are no outliers of a function of the values as they are."""
+        start = self._start(noise=RowNoise(Contaminated(), 0.05))
+        z = Scaling.robust(self.y[:, None], np.ones(len(self.y))).apply(self.y[:, None])[:, 0]
+        found = fit_evidence(start, self.x, z, max_iterations=ITERATIONS, tolerance=1e-3).process
+        posterior = found.posterior(self.x, z)
+        assert isinstance(posterior, RowPosterior)
+        ordinary = np.ones(len(z), dtype=bool)
+        ordinary[posterior.outliers()] = False
+        return ordinary
+
+    def _start(self, order: int | None = None, noise: Any = None) -> ScaleMixture:
         """Where learning starts: sums of functions of so many features at once."""
-        kernel = Anova(3.0, 0.15, order)
+        kernel, noise = Anova(3.0, 0.15, order), ScaledNoise(0.05) if noise is None else noise
         kernel = kernel if self.places is None else for_table(kernel, self.places)
-        return ScaleMixture(kernel, InverseGamma(0.5, 0.5), ScaledNoise(0.05), scale_sharing="per_output")
+        return ScaleMixture(kernel, InverseGamma(0.5, 0.5), noise, scale_sharing="per_output")
 
     def learn(self, warp: Warp | None) -> None:
         """Learn from the values under a map, too."""

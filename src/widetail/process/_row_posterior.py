@@ -29,6 +29,7 @@ GAIN = 1e-9  # of the bound, in nats per observation, below which a step is the 
 SHARES = (0.5, 0.5, 0.6, 0.7, 0.75)  # of the rows that agree with each other, one fit after the other
 UNHEARD = 1e6  # noise variance of a row that says nothing, over the largest variance of the function
 TURNS = 20  # of the weights, one by one, before the covariance is factored anew
+COOLER = 3.0  # times quieter is the noise in every step of a start
 MIDDLE = 1.4826  # standard deviation of a normal law over its median distance from the middle
 
 
@@ -249,17 +250,37 @@ class _Problem:
 
     def starts(self) -> dict[str, _State]:
         """A few steps from each of several beginnings: there are several optima."""
-        alike = self.state(np.full(len(self.y), float(self.outputs)))
-        residual = self.y - np.median(self.y, axis=0)
-        # a fit so smooth that single rows hardly move it, and what lies far from it
+        begun = {
+            "alike": self.state(np.full(len(self.y), float(self.outputs))),
+            "agreeing": self.state(self._agreeing(self._from_smooth())),
+            "cooled": self.state(self._cooled()),
+        }
+        return {name: self.climb(state, FIRST_STEPS)[0] for name, state in begun.items()}
+
+    def _from_smooth(self) -> np.ndarray:
+        """How far each row is from a fit so smooth that single rows hardly move it, squared."""
         heavy = np.full(len(self.y), float(np.mean(np.diagonal(self.matrix))) / self.noise)
         smooth = self.given(heavy)
         residual = smooth.weights * (smooth.noise * smooth.rows.factors)[:, None]
         width = MIDDLE * np.median(np.abs(residual - np.median(residual, axis=0)), axis=0)
-        robust = np.sum((residual / np.maximum(width, np.finfo(float).tiny)) ** 2, axis=1)
-        begun = {"alike": alike, "left out": self.state(alike.cavities.left_out()), "robust": self.state(robust)}
-        begun["agreeing"] = self.state(self._agreeing(robust))
-        return {name: self.climb(state, FIRST_STEPS)[0] for name, state in begun.items()}
+        return np.sum((residual / np.maximum(width, np.finfo(float).tiny)) ** 2, axis=1)
+
+    def _cooled(self) -> np.ndarray:
+        """Misfits where all noise is first as loud as the function, and then, step by step, what it is.
+
+        A function without noise meets any targets: which of them are wrong only shows on the way there.
+        """
+        heat = max(float(np.mean(np.diagonal(self.matrix))) / self.noise, 1.0)
+        weights = np.full(len(self.y), heat)
+        while True:
+            cavities = Cavities.of(self.given(weights), self.rows)
+            misfit = cavities.misfit(weights) / heat
+            if heat == 1.0:
+                return misfit
+            for _ in range(TURNS):
+                weights = heat * self.guess(misfit)
+                misfit = cavities.misfit(weights) / heat
+            heat = max(heat / COOLER, 1.0)
 
     def _agreeing(self, distance: np.ndarray) -> np.ndarray:
         """Misfits from rows that agree with each other, as in least trimmed squares.
