@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import widetail as wt
-from widetail import nn
+from widetail import nn, predictive
 from widetail.estimators import Scaling, _exact
 
 NET = nn.mlp(1, "erf")
@@ -46,6 +46,20 @@ def test_outliers_are_named_and_do_not_pull(rows):
     assert error(wt.ScaleMixtureRegressor(**QUICK).fit(*data())) > 100
     lower, upper = rows.predict_interval(data()[0], 0.5)
     assert np.all(upper - lower < 4)
+
+
+def test_the_map_of_the_target_is_that_of_rows_which_are_no_outliers():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, (80, 2))
+    y = np.exp(2.0 * x[:, 0] + 1.5 * x[:, 1] + 0.05 * rng.normal(size=80))
+    bad = rng.choice(80, 12, replace=False)
+    y[bad] -= 5 * y.std()  # no longer positive, so that a constant noise sees a target that can be anything
+    model = wt.ScaleMixtureRegressor(net=wt.kernels.RBF(2.0), noise="rows", max_iterations=4)
+    warp = model.fit(x, y).target_.warp
+    assert isinstance(warp, predictive.BentWarp)
+    assert warp.bend > 0.5
+    y[bad] = np.abs(y[bad])
+    assert model.fit(x, y).target_.kind == "positive"
 
 
 def test_the_kind_of_noise_is_chosen_by_left_out_rows(auto):

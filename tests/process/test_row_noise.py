@@ -156,6 +156,19 @@ def test_ordinary_rows_and_a_few_others_against_a_long_gibbs_chain(share):
     assert np.all(np.abs(dist.std / std - 1) < 0.1)
 
 
+def test_targets_of_the_wrong_sign_around_a_function_with_hardly_any_noise():
+    """With so little noise a function meets any targets; which are wrong shows as the noise cools down."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 3))
+    y = x @ np.array([1.0, -0.6, 0.3]) + 0.2 * np.sin(x[:, 0]) + 1e-4 * rng.normal(size=60)
+    wrong = np.sort(rng.choice(np.flatnonzero(np.abs(y) > 0.2), 12, replace=False))
+    y[wrong] *= -1
+    noise = wt.RowNoise(wt.Contaminated(0.2, 500.0, 1e6), 1e-8)
+    posterior = wt.ScaleMixture(wt.kernels.RBF(4.0), noise=noise).posterior(x, y)
+    assert posterior.scales.start == "cooled"
+    assert np.sort(posterior.outliers(3.0)).tolist() == wrong.tolist()
+
+
 @pytest.mark.slow
 def test_other_laws_and_two_outputs():
     x, y, shifted = data()
