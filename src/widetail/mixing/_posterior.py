@@ -4,10 +4,10 @@ import abc
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, ArrayLike, PRNGKeyArray
+from jaxtyping import ArrayLike
 
 from widetail.numerics import double_precision, namespace
-from widetail.priors import Numbers, Values
+from widetail.priors import Numbers, ScaleDistribution, Values
 
 
 class ScaleDiagnostics(eqx.Module):
@@ -29,7 +29,7 @@ class ScaleDiagnostics(eqx.Module):
     pareto_k: Any = None
 
 
-class ScalePosterior(eqx.Module):
+class ScalePosterior(ScaleDistribution):
     r"""Law of the readout variance $\beta$ given data, or of the prior itself when there are none.
 
     With one readout variance per output, everything has a trailing axis of D outputs.
@@ -37,22 +37,6 @@ class ScalePosterior(eqx.Module):
 
     log_evidence: eqx.AbstractVar[Any]
     diagnostics: eqx.AbstractVar[ScaleDiagnostics]
-
-    @double_precision
-    def log_prob(self, scale: Numbers) -> Values:
-        """Log density at `scale`; `-inf` outside of the support."""
-        xp = namespace(self, scale)
-        scale = xp.asarray(scale, float)
-        log_scale = xp.log(xp.where(scale > 0, scale, 1.0))
-        return xp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -xp.inf)[()]
-
-    @double_precision
-    def cdf(self, scale: Numbers) -> Values:
-        """Probability that the readout variance is at most `scale`."""
-        xp = namespace(self, scale)
-        scale = xp.asarray(scale, float)
-        below = self.below_log(xp.log(xp.where(scale > 0, scale, 1.0)))
-        return xp.where(scale > 0, below, 0.0)[()]
 
     @double_precision
     def quantile(self, p: Numbers) -> Values:
@@ -63,12 +47,6 @@ class ScalePosterior(eqx.Module):
         xp = namespace(self, p)
         p = xp.asarray(p, float)
         return xp.exp(self.log_quantile(p.reshape(p.shape + (1,) * len(self.batch_shape))))
-
-    @double_precision
-    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Values:
-        """Independent draws, of shape `shape` followed by `batch_shape`."""
-        log_scale = self.draw_log(key, shape)
-        return namespace(log_scale).exp(log_scale)
 
     @property
     @double_precision
@@ -110,27 +88,6 @@ class ScalePosterior(eqx.Module):
     @abc.abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
         """`()`, or `(D,)` with one readout variance per output."""
-
-    @property
-    @abc.abstractmethod
-    def tail_index(self) -> Values:
-        """Supremum of the powers of the readout variance that have a finite expectation."""
-
-    @abc.abstractmethod
-    def log_prob_of_log(self, log_scale: Values) -> Values:
-        """Log density of the logarithm of the readout variance."""
-
-    @abc.abstractmethod
-    def below_log(self, log_scale: Values) -> Values:
-        """Probability of a logarithm at most this."""
-
-    @abc.abstractmethod
-    def log_quantile(self, p: Values) -> Values:
-        """Log of the quantile."""
-
-    @abc.abstractmethod
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """Draws of the logarithm, of shape `shape` followed by `batch_shape`."""
 
     @abc.abstractmethod
     def mean_and_var(self) -> tuple[Values, Values]:

@@ -4,6 +4,7 @@ from widetail.priors._base import ScalePrior as ScalePrior
 from widetail.priors._base import prior_from_config as prior_from_config
 from widetail.priors._burr import BurrXII as BurrXII
 from widetail.priors._contaminated import Contaminated as Contaminated
+from widetail.priors._distribution import ScaleDistribution as ScaleDistribution
 from widetail.priors._gammas import BetaPrime as BetaPrime
 from widetail.priors._gammas import Gamma as Gamma
 from widetail.priors._gammas import InverseGamma as InverseGamma

@@ -6,16 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
 
 from widetail.files import from_config
 from widetail.numerics import Bounds, Cuts, double_precision, is_traced, namespace
+from widetail.priors._distribution import ScaleDistribution
 from widetail.priors._parameters import Numbers, Values, show
 
 
-class ScalePrior(eqx.Module):
+class ScalePrior(ScaleDistribution):
     r"""A prior of the readout variance $\beta = \sigma_v^2 > 0$ (a variance, not a standard deviation).
 
     Parameters may be arrays: each element is then a prior of its own, and everything broadcasts over them.
@@ -29,22 +28,6 @@ class ScalePrior(eqx.Module):
     """Whether NumPy arrays are computed with in NumPy; False for a wrapped numpyro distribution."""
 
     @double_precision
-    def log_prob(self, scale: Numbers) -> Values:
-        """Log density at `scale`; `-inf` outside of the support."""
-        xp = namespace(self, scale)
-        scale = xp.asarray(scale, float)
-        log_scale = xp.log(xp.where(scale > 0, scale, 1.0))
-        return xp.where(scale > 0, self.log_prob_of_log(log_scale) - log_scale, -xp.inf)[()]
-
-    @double_precision
-    def cdf(self, scale: Numbers) -> Values:
-        """Probability that the readout variance is at most `scale`."""
-        xp = namespace(self, scale)
-        scale = xp.asarray(scale, float)
-        below, _ = self.tails_of_log(xp.log(xp.where(scale > 0, scale, 1.0)))
-        return xp.where(scale > 0, below, 0.0)[()]
-
-    @double_precision
     def quantile(self, p: Numbers) -> Values:
         """The value below which the readout variance lies with probability `p`."""
         xp = namespace(self, p)
@@ -52,12 +35,6 @@ class ScalePrior(eqx.Module):
         if not is_traced(p) and not np.all((p >= 0) & (p <= 1)):
             raise ValueError(f"quantile: p must lie in [0, 1], got {show(p)}; pass a probability, not a percentage.")
         return xp.exp(self.log_quantile(p))
-
-    @double_precision
-    def sample(self, key: PRNGKeyArray | Array, shape: tuple[int, ...] = ()) -> Values:
-        """Independent draws, of shape `shape` followed by the shape of the parameters."""
-        log_scale = self.draw_log(key, shape)
-        return namespace(log_scale).exp(log_scale)
 
     @property
     @double_precision
@@ -97,29 +74,15 @@ class ScalePrior(eqx.Module):
         return wrap(dist)
 
     @abc.abstractmethod
-    def log_prob_of_log(self, log_scale: Values) -> Values:
-        """Log density of the *logarithm* of the readout variance; finite far beyond where its exp is."""
-
-    @abc.abstractmethod
     def tails_of_log(self, log_scale: Values) -> tuple[Values, Values]:
         """Probabilities below and above, each accurate where it is small."""
 
-    @abc.abstractmethod
-    def log_quantile(self, p: Values) -> Values:
-        """Log of the quantile."""
-
-    @abc.abstractmethod
-    def draw_log(self, key: PRNGKeyArray | Array, shape: tuple[int, ...]) -> Values:
-        """Draws of the logarithm, of shape `shape` followed by the shape of the parameters."""
+    def below_log(self, log_scale: Values) -> Values:
+        return self.tails_of_log(log_scale)[0]
 
     @abc.abstractmethod
     def expectation(self) -> Values:
         """What `mean` returns."""
-
-    @property
-    @abc.abstractmethod
-    def tail_index(self) -> Values:
-        """Supremum of the powers of the readout variance that have a finite expectation."""
 
     @property
     @abc.abstractmethod
