@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from widetail.checks import check_count
-from widetail.nn._activation import Activation
 from widetail.nn._base import Layer
-from widetail.nn._composition import Residual, Sequential
-from widetail.nn._linear import Conv, Dense
-from widetail.nn._pooling import Flatten, GlobalAvgPool
-from widetail.nn._quadrature import Elementwise, Sigmoid, Tanh
-from widetail.nn._rectifiers import Abs, LeakyRelu, Relu, Sign
-from widetail.nn._smooth import Erf, Exp, Gelu
-from widetail.nn._waves import Cos, Rbf, Sin
+from widetail.nn.activations._activation import Activation
+from widetail.nn.activations._quadrature import Elementwise, Sigmoid, Tanh
+from widetail.nn.activations._rectifiers import Abs, LeakyRelu, Relu, Sign
+from widetail.nn.activations._smooth import Erf, Exp, Gelu
+from widetail.nn.activations._waves import Cos, Rbf, Sin
+from widetail.nn.layers._composition import Residual, Sequential
+from widetail.nn.layers._linear import Conv, Dense
+from widetail.nn.layers._pooling import Flatten, GlobalAvgPool
 
 ACTIVATIONS: dict[str, Callable[[], Activation]] = {
     kind.__name__.lower(): kind for kind in (Abs, Cos, Erf, Exp, Gelu, LeakyRelu, Rbf, Relu, Sigmoid, Sign, Sin, Tanh)

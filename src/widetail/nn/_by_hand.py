@@ -12,10 +12,10 @@ import numpy as np
 
 from widetail.kernels import ByHand
 from widetail.nn._base import Layer
-from widetail.nn._linear import Dense
-from widetail.nn._rectifiers import Relu
-from widetail.nn._smooth import Erf
-from widetail.nn._waves import Rbf
+from widetail.nn.activations._rectifiers import Relu
+from widetail.nn.activations._smooth import Erf
+from widetail.nn.activations._waves import Rbf
+from widetail.nn.layers._linear import Dense
 
 
 def chain_by_hand(layers: tuple[Layer, ...]) -> ByHand | None:

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from widetail.nn._activation import Activation
 from widetail.nn._base import Layer, Leaf, cross_stage, rows_stage
+from widetail.nn.activations._activation import Activation
 from widetail.numerics import is_traced
 
 # Shorter runs are better unrolled: what XLA repeats then costs less than what a loop keeps in memory.

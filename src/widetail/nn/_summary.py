@@ -3,8 +3,8 @@
 import math
 
 from widetail.nn._base import Layer
-from widetail.nn._composition import Parallel, Residual, Sequential
 from widetail.nn._signal import Signal
+from widetail.nn.layers._composition import Parallel, Residual, Sequential
 
 
 def summary(net: Layer, input_shape: tuple[int, ...]) -> str:

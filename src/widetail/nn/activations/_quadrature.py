@@ -18,7 +18,7 @@ from widetail.gaussian import (
     mehler_sum,
     norm_and_inverse,
 )
-from widetail.nn._activation import Activation
+from widetail.nn.activations._activation import Activation
 
 
 class HermiteActivation(Activation):

@@ -11,7 +11,7 @@ import numpy as np
 
 from widetail.checks import as_parameter, check_count
 from widetail.files import savable
-from widetail.nn._activation import Activation
+from widetail.nn.activations._activation import Activation
 
 
 class _Polynomial(Activation):

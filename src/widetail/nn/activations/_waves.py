@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from widetail.checks import as_parameter, check_number
 from widetail.files import savable
-from widetail.nn._activation import Activation
+from widetail.nn.activations._activation import Activation
 
 
 class _Wave(Activation):

@@ -11,8 +11,8 @@ from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
 from widetail.nn._base import Leaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance
-from widetail.nn._linear import refuse_positional
 from widetail.nn._signal import Signal
+from widetail.nn.layers._linear import refuse_positional
 
 
 @savable("nn.SelfAttention")

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from widetail.checks import as_parameter, check_number
 from widetail.files import savable
 from widetail.gaussian import norm_and_inverse
-from widetail.nn._activation import Activation
-from widetail.nn._determinants import OfDeterminant
+from widetail.nn.activations._activation import Activation
+from widetail.nn.activations._determinants import OfDeterminant
 
 
 @savable("nn.Gaussian")

@@ -9,9 +9,9 @@ from widetail.checks import is_zero
 from widetail.files import savable
 from widetail.nn._base import LinearLeaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Covariance, resolve
-from widetail.nn._linear import WindowLayer, add_bias, affine, draw_affine, pad, window_average
 from widetail.nn._signal import Signal
-from widetail.nn._windows import pad_window, per_axis, window_positions, window_sum
+from widetail.nn.layers._linear import WindowLayer, add_bias, affine, draw_affine, pad, window_average
+from widetail.nn.layers._windows import pad_window, per_axis, window_positions, window_sum
 
 
 @savable("nn.LocalConv")

@@ -12,7 +12,15 @@ from widetail.files import savable
 from widetail.nn._base import LinearLeaf
 from widetail.nn._covariance import Covariance
 from widetail.nn._signal import Signal
-from widetail.nn._windows import Padding, centre_mask, check_window, pad_window, per_axis, window_positions, window_sum
+from widetail.nn.layers._windows import (
+    Padding,
+    centre_mask,
+    check_window,
+    pad_window,
+    per_axis,
+    window_positions,
+    window_sum,
+)
 
 
 class _Pool(LinearLeaf):

@@ -5,8 +5,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from widetail.nn._activation import Activation
 from widetail.nn._covariance import Apart
+from widetail.nn.activations._activation import Activation
 
 
 class OfDeterminant(Activation):

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 
 from widetail.files import savable
 from widetail.nn._base import Layer
-from widetail.nn._composition import Parallel, Residual, Sequential, check_layers, enter, join, split_optional
 from widetail.nn._covariance import Covariance, Inputs
 from widetail.nn._signal import Signal
+from widetail.nn.layers._composition import Parallel, Residual, Sequential, check_layers, enter, join, split_optional
 
 
 @savable("nn.Masked", positional="layers")

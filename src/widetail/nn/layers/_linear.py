@@ -14,7 +14,15 @@ from widetail.files import savable
 from widetail.nn._base import Layer, LinearLeaf, draw_weight, scaled_weight
 from widetail.nn._covariance import Apart, Covariance, Inputs, resolve
 from widetail.nn._signal import Signal
-from widetail.nn._windows import Padding, centre_mask, check_window, pad_window, per_axis, window_positions, window_sum
+from widetail.nn.layers._windows import (
+    Padding,
+    centre_mask,
+    check_window,
+    pad_window,
+    per_axis,
+    window_positions,
+    window_sum,
+)
 
 Variance = Any  # a float, or an array of shape () or (features,); inside transformations, what they make of it
 

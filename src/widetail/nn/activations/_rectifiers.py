@@ -12,7 +12,7 @@ import numpy as np
 from widetail.checks import check_number
 from widetail.files import savable
 from widetail.gaussian import arc, norm_and_inverse
-from widetail.nn._activation import Activation
+from widetail.nn.activations._activation import Activation
 
 
 class _PiecewiseLinear(Activation):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from widetail.files import savable
 from widetail.gaussian import arc
-from widetail.nn._activation import Activation
-from widetail.nn._determinants import OfDeterminant
+from widetail.nn.activations._activation import Activation
+from widetail.nn.activations._determinants import OfDeterminant
 
 
 @savable("nn.Erf")

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from widetail.files import savable
 from widetail.gaussian import arc, norm_and_inverse
-from widetail.nn._activation import Activation
-from widetail.nn._polynomials import check_degree
+from widetail.nn.activations._activation import Activation
+from widetail.nn.activations._polynomials import check_degree
 
 
 @savable("nn.RectifiedMonomial")

@@ -1,8 +1,8 @@
 """An error function in place of the logistic one."""
 
 from widetail.files import savable
-from widetail.nn._determinants import OfDeterminant
-from widetail.nn._smooth import Erf
+from widetail.nn.activations._determinants import OfDeterminant
+from widetail.nn.activations._smooth import Erf
 
 # With this slope the error function is within 0.02 of the logistic one everywhere.
 _SLOPE = 1 / 2.4020563531719796

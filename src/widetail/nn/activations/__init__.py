@@ -1,0 +1,1 @@
+"""Activations: each a function, and its dual, the expectation of its product over a Gaussian pair."""

@@ -1,0 +1,1 @@
+"""Layers with and without random weights, and networks made of them."""
