@@ -3,20 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 from widetail.programs import statements as statements
-from widetail.programs._accuracy import AccuracyWarning as AccuracyWarning
-from widetail.programs._accuracy import QuasiMonteCarloWarning as QuasiMonteCarloWarning
-from widetail.programs._evaluation import Accuracy as Accuracy
 from widetail.programs._explain import Explanation as Explanation
 from widetail.programs._explain import explain as explain
 from widetail.programs._finite import FiniteProgram as FiniteProgram
-from widetail.programs._language import Builder as Builder
 from widetail.programs._on_network import OnNetwork as OnNetwork
 from widetail.programs._on_network import on_network as on_network
 from widetail.programs._pack import pack as pack
 from widetail.programs._program import Program as Program
 from widetail.programs._program import from_graph as from_graph
 from widetail.programs._program import program as program
-from widetail.programs._source import ProgramError as ProgramError
+from widetail.programs.language._language import Builder as Builder
+from widetail.programs.language._source import ProgramError as ProgramError
+from widetail.programs.limits._accuracy import AccuracyWarning as AccuracyWarning
+from widetail.programs.limits._accuracy import QuasiMonteCarloWarning as QuasiMonteCarloWarning
+from widetail.programs.limits._options import Accuracy as Accuracy
 
 if TYPE_CHECKING:
     from widetail.programs.library import averaged_rnn as averaged_rnn

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from widetail.programs._derived import SoftmaxEntry, WithNumber
 from widetail.programs._program import Program
+from widetail.programs.language._derived import SoftmaxEntry, WithNumber
 from widetail.programs.statements import (
     Average,
     BiasVector,

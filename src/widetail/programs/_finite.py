@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from widetail.nn import Parametrisation, draw_weight, scaled_weight
-from widetail.programs._functions import apply_function
+from widetail.programs.language._functions import apply_function
 from widetail.programs.statements import (
     Average,
     BiasVector,

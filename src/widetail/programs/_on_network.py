@@ -2,26 +2,25 @@
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from widetail import nn
-from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn, check_inputs
-from widetail.numerics import is_traced
-from widetail.programs._accuracy import evaluate, mean_of, settled
-from widetail.programs._evaluation import Options
-from widetail.programs._induction import Bilinear
-from widetail.programs._limit import of_network
-from widetail.programs._planning import needs, run_plan
+from widetail.kernels import Get, KernelValues, Rows
 from widetail.programs._program import Program
-from widetail.programs._simulation import simulated
+from widetail.programs.limits._accuracy import KernelOfIntegrals
+from widetail.programs.limits._induction import Bilinear
+from widetail.programs.limits._limit import of_network
+from widetail.programs.limits._options import Options
+from widetail.programs.limits._plans import needs, run_plan
+from widetail.programs.limits._simulation import simulated
 
 STATISTICS = "network"
 
 
-class OnNetwork(Kernel):
+class OnNetwork(KernelOfIntegrals):
     """A program whose Gaussian vectors to begin with are what a network makes, one per position; see `on_network`.
 
     Attributes:
@@ -29,19 +28,16 @@ class OnNetwork(Kernel):
         program: its graph has `Given` statements, and no input matrices.
     """
 
-    has_ntk: ClassVar[bool] = True
-
     network: nn.Layer
     program: Program
     positions: int = eqx.field(static=True)
 
     @property
-    def options(self) -> Options:
-        """Accuracy of the integrals of the program."""
+    def integrals(self) -> Options:
+        """Those of the program."""
         return self.program.options
 
     def with_options(self, **options: Any) -> "OnNetwork":
-        """The same with another accuracy; see `Program.with_options`."""
         return dataclasses.replace(self, program=self.program.with_options(**options))
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
@@ -58,28 +54,13 @@ class OnNetwork(Kernel):
         own = math.prod(input_shape[:-1]) ** (2 if self.network.needs_all_pairs(True) else 1)
         return max(own, 2 * self.positions**2) + self.program.numbers_per_pair((self.positions, 1))
 
-    def rows_fn(self, get: Get) -> RowsFn:
-        """Carry each input through both with itself."""
-
-        def rows(x: Any) -> Rows:
-            statistics, replicates = self.replicates_of_rows(x, get)
-            return Rows(x, statistics, mean_of(replicates))
-
-        return rows
-
-    def cross_fn(self, get: Get) -> CrossFn:
-        """Carry every pair of inputs through both."""
-        return lambda rows1, rows2: mean_of(self.replicates_of_pairs(rows1, rows2, get))
-
     def replicates_of_rows(self, x: Any, get: Get) -> tuple[dict[str, Any], KernelValues]:
-        """What is known of each row, and its kernels, once per replicate of quasi-Monte Carlo, or once."""
         k, statistics = self.network.propagate_rows_fn(True)(self._start(x, None, get))
         known = self._blocks(k, get)
         found, values = self._values((Rows(x, known, KernelValues()),), {}, get)
         return known | found | {STATISTICS: statistics}, values
 
     def replicates_of_pairs(self, rows1: Rows, rows2: Rows, get: Get) -> KernelValues:
-        """The kernels of all pairs, once per replicate of quasi-Monte Carlo, or once."""
         first, second = rows1.statistics[STATISTICS], rows2.statistics[STATISTICS]
         k = self.network.propagate_cross_fn(True)(self._start(rows1.inputs, rows2.inputs, get), first, second)
         sides = [
@@ -87,19 +68,6 @@ class OnNetwork(Kernel):
             for rows in (rows1, rows2)
         ]
         return self._values(tuple(sides), self._blocks(k, get), get)[1]
-
-    def kernel(self, x1: Any, x2: Any = None, get: Get = "both", **options: Any) -> KernelValues:
-        """The kernels between the rows of `x1` and of `x2`; see `Program.kernel`."""
-        if is_traced(self, x1, x2):
-            return super().kernel(x1, x2, get, **options)
-        one: Any = self  # it has what `evaluate` asks of a program
-        return evaluate(one, x1, x2, get, **options)
-
-    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> "OnNetwork":
-        """With as many Hermite polynomials as these inputs take; see `Program.for_inputs`."""
-        one: Any = self  # as above, and gives one of its kind
-        found: Any = settled(one, *check_inputs(self, x1, x2), get, tell=tell)
-        return found
 
     def __repr__(self) -> str:
         return f"{self.program} on {self.network}"
@@ -130,9 +98,9 @@ class OnNetwork(Kernel):
             )
             inputs = tuple(jnp.zeros((len(rows.inputs), *shape), rows.inputs.dtype) for rows in sides)
             graphs = (decomposed.graph,) * len(sides)
-            nngp, ntk = simulated(graphs, variances, inputs, self.options.samples, tangent=tangent, network=network)
+            nngp, ntk = simulated(graphs, variances, inputs, self.integrals.samples, tangent=tangent, network=network)
             return {}, KernelValues(None if get == "ntk" else nngp, ntk)
-        nngp, ntk, found = run_plan((decomposed,) * len(sides), self.options, tangent, variances, sides, pairs)
+        nngp, ntk, found = run_plan((decomposed,) * len(sides), self.integrals, tangent, variances, sides, pairs)
         return found, KernelValues(None if get == "ntk" else nngp, ntk)
 
 

@@ -4,37 +4,33 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from widetail.checks import as_parameter, check_count, check_variance
 from widetail.files import savable
-from widetail.kernels import CrossFn, Get, Kernel, KernelValues, Rows, RowsFn, check_inputs, largest_of_four
+from widetail.kernels import Get, KernelValues, Rows, largest_of_four
 from widetail.nn import Parametrisation
-from widetail.numerics import is_traced
-from widetail.programs._accuracy import accuracy, evaluate, mean_of, settled
-from widetail.programs._evaluation import Accuracy, Options
-from widetail.programs._expressions import Decomposition
 from widetail.programs._finite import FiniteProgram
-from widetail.programs._front_end import GraphMaker
-from widetail.programs._language import trace
-from widetail.programs._planning import needs, run_plan
-from widetail.programs._simulation import drawn_variables, simulated
-from widetail.programs._source import InputError, ProgramError
-from widetail.programs.statements import Graph, Random
+from widetail.programs.language._discovery import as_array, decomposition, discover, hashable, static
+from widetail.programs.language._front_end import GraphMaker
+from widetail.programs.language._source import InputError, ProgramError
+from widetail.programs.limits._accuracy import KernelOfIntegrals, accuracy
+from widetail.programs.limits._expressions import Decomposition
+from widetail.programs.limits._options import Accuracy, Options
+from widetail.programs.limits._plans import needs, run_plan
+from widetail.programs.limits._simulation import drawn_variables, simulated
+from widetail.programs.statements import Graph
 
-# Inputs that a program is tried on when it is made, to learn which matrices and biases it has.
-PROBES = ((3,), (4, 3), (6, 6, 3))
 # Arrays of a tile that are alive at a time, as a fraction of all that are computed.
 ALIVE = 8
 
 
 @savable("programs.Program")
-class Program(Kernel):
+class Program(KernelOfIntegrals):
     """A tensor program: made by `programs.program` from a function of `p` and the inputs.
 
     It is a kernel like any other: `kernel`, `diagonal`, `cost` and `pull_back` work as for networks, and it goes
@@ -49,14 +45,17 @@ class Program(Kernel):
         written: the variances as the program itself gives them.
     """
 
-    has_ntk: ClassVar[bool] = True
-
     fn: Callable[..., Any] = eqx.field(static=True)
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True)
     masked: bool = eqx.field(static=True)
     options: Options = eqx.field(static=True)
     variances: dict[str, Any]
     written: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
+
+    @property
+    def integrals(self) -> Options:
+        """The options."""
+        return self.options
 
     def __call__(self, **settings: Any) -> "Program":
         """The same program with other settings; its variances are those that the settings give."""
@@ -87,12 +86,12 @@ class Program(Kernel):
         longer inputs, those are not known by then: they keep the variances that are written in the program.
         """
         graph = self.graph(tuple(input_shape))
-        written = tuple((name, _hashable(random.var)) for name, random in graph.randoms.items())
+        written = tuple((name, hashable(random.var)) for name, random in graph.randoms.items())
         return self._replace(variances=self.variances_of(graph), written=written)
 
     def graph(self, input_shape: tuple[int, ...]) -> Graph:
         """The statements of the program for inputs of one shape."""
-        return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked).graph
+        return decomposition(self.fn, self.settings, tuple(input_shape), self.masked).graph
 
     def variances_of(self, graph: Graph) -> dict[str, Any]:
         """The variances of all matrices and biases of a graph.
@@ -102,7 +101,7 @@ class Program(Kernel):
         """
         found, written = {}, dict(self.written)
         for name, random in graph.randoms.items():
-            here, there = _hashable(random.var), written.get(name)
+            here, there = hashable(random.var), written.get(name)
             if name not in self.variances or (here != there and there == 0):
                 found[name] = random.var
             elif here == there:
@@ -134,25 +133,10 @@ class Program(Kernel):
 
     # The interface of a kernel.
 
-    def rows_fn(self, get: Get) -> RowsFn:
-        """Carry each input through the program with itself."""
-
-        def rows(x: Any) -> Rows:
-            statistics, replicates = self.replicates_of_rows(x, get)
-            return Rows(x, statistics, mean_of(replicates))
-
-        return rows
-
-    def cross_fn(self, get: Get) -> CrossFn:
-        """Carry every pair of inputs through the program."""
-        return lambda rows1, rows2: mean_of(self.replicates_of_pairs(rows1, rows2, get))
-
     def replicates_of_rows(self, x: Any, get: Get) -> tuple[dict[str, Any], KernelValues]:
-        """What is known of each row, and its kernels, once per replicate of quasi-Monte Carlo, or once."""
         return self._values((Rows(x, {}, KernelValues()),), get)
 
     def replicates_of_pairs(self, rows1: Rows, rows2: Rows, get: Get) -> KernelValues:
-        """The kernels of all pairs, once per replicate of quasi-Monte Carlo, or once."""
         return self._values((rows1, rows2), get)[1]
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
@@ -199,28 +183,7 @@ class Program(Kernel):
             One entry for each row with itself and one for pairs. `kernel` itself raises the number of polynomials where
             the options do not suffice, so it may be better than this.
         """
-        return accuracy(self, x1, x2)
-
-    def kernel(self, x1: Any, x2: Any = None, get: Get = "both", **options: Any) -> KernelValues:
-        """The kernels between the rows of `x1` and of `x2`; see `kernels.Kernel.kernel`.
-
-        For concrete inputs the number of Hermite polynomials is raised, up to four times, until expectations are good
-        to 1e-4 of their size; in `diagonal`, `pull_back`, sums and multiples of programs and on a cluster too. Under
-        JAX transformations it is what `with_options` says, and nothing warns: `for_inputs(x)` is the program to
-        transform.
-
-        Warns:
-            AccuracyWarning: polynomials do not suffice, as for functions with jumps.
-            QuasiMonteCarloWarning: a function of more than two dependent variables was integrated by quasi-Monte Carlo.
-                The message gives the estimated error; more `samples` make it smaller.
-        """
-        if is_traced(self, x1, x2):
-            return super().kernel(x1, x2, get, **options)
-        return evaluate(self, x1, x2, get, **options)
-
-    def for_inputs(self, x1: Any, x2: Any = None, get: Get = "nngp", *, tell: bool = True) -> "Program":
-        """With as many Hermite polynomials as these inputs take, from carrying each through the program with itself."""
-        return settled(self, *check_inputs(self, x1, x2), get, tell=tell)
+        return accuracy(self, self._replace(options=self.options.finer()), x1, x2)
 
     def with_options(
         self, *, order: int | None = None, degree: int | None = None, samples: int | None = None
@@ -272,7 +235,7 @@ class Program(Kernel):
 
     def decomposed(self, input_shape: tuple[int, ...]) -> Decomposition:
         """The statements for inputs of one shape, and what is known of them without numbers."""
-        return _decomposition(self.fn, self.settings, tuple(input_shape), self.masked)
+        return decomposition(self.fn, self.settings, tuple(input_shape), self.masked)
 
     def _values(self, sides: tuple[Rows, ...], get: Get) -> tuple[dict[str, Any], KernelValues]:
         """What is known of each row of one side, and the kernels of it or of all pairs of two, once per replicate."""
@@ -290,34 +253,8 @@ class Program(Kernel):
         return statistics, KernelValues(None if get == "ntk" else nngp, ntk)
 
 
-@functools.lru_cache(maxsize=512)
-def _decomposition(
-    fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], input_shape: tuple[int, ...], masked: bool
-) -> Decomposition:
-    return Decomposition(trace(fn, dict(settings), input_shape, masked))
-
-
 def _show(value: Any) -> str:
     return getattr(value, "__name__", None) or repr(value)
-
-
-def _static(name: str, value: Any) -> Any:
-    """A setting that can be compared and hashed."""
-    if is_traced(value):
-        raise ValueError(
-            f"{name} is traced by JAX, but the settings of a program are fixed when it is made. Use "
-            f"program.with_variances(...) for variances that are differentiated."
-        )
-    if isinstance(value, (jax.Array, np.ndarray, list)):
-        value = np.asarray(value)
-        return float(value) if value.ndim == 0 else _nested(value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
-
-
-def _nested(value: Any) -> Any:
-    return tuple(map(_nested, value)) if isinstance(value, list) else value
 
 
 def make_program(
@@ -335,14 +272,14 @@ def make_program(
     unknown = sorted(set(settings) - set(known))
     if unknown:
         raise ValueError(f"{getattr(fn, '__name__', 'program')} has no settings {unknown}; it has {sorted(known)}.")
-    frozen = tuple((name, _static(name, value)) for name, value in (known | settings).items())
+    frozen = tuple((name, static(name, value)) for name, value in (known | settings).items())
     try:
         hash(frozen)
     except TypeError as error:
         raise ValueError(f"the settings of a program must be plain values: {error}.") from None
-    randoms = _discover(fn, frozen, masked)
-    variances = {name: as_parameter(_as_array(random.var)) for name, random in randoms.items()}
-    written = tuple((name, _hashable(random.var)) for name, random in randoms.items())
+    randoms = discover(fn, frozen, masked)
+    variances = {name: as_parameter(as_array(random.var)) for name, random in randoms.items()}
+    written = tuple((name, hashable(random.var)) for name, random in randoms.items())
     return Program(fn, frozen, masked, options or Options(), variances, written)
 
 
@@ -374,38 +311,7 @@ def from_graph(
     graph = maker.graph(tuple(input_shape))
     program = Program(maker, (), graph.masked, Options(), {}, ())
     bound = program.bind(tuple(input_shape))
-    return bound._replace(variances={name: as_parameter(_as_array(var)) for name, var in bound.variances.items()})
-
-
-def _discover(fn: Callable[..., Any], settings: tuple[tuple[str, Any], ...], masked: bool) -> dict[str, Random]:
-    """The matrices and biases that a program makes, from the first kind of input that fits it."""
-    # a matrix among the settings may have a row per position, such as the edges of a graph
-    matrices = [value for _, value in settings if isinstance(value, tuple) and value and isinstance(value[0], tuple)]
-    for shape in (*PROBES, *((len(matrix), 3) for matrix in matrices)):
-        shape = (*shape[:-1], _features(settings, shape[-1]) + masked)
-        try:
-            return _decomposition(fn, settings, shape, masked).graph.randoms
-        except InputError:
-            continue
-        except ProgramError:
-            raise
-        except Exception:  # the function may want other inputs than these; its errors show when it gets its own
-            continue
-    return {}
-
-
-def _features(settings: tuple[tuple[str, Any], ...], default: int) -> int:
-    """As many features as a vector of variances has entries."""
-    vectors = [value for _, value in settings if isinstance(value, tuple) and value and isinstance(value[0], float)]
-    return len(vectors[0]) if vectors else default
-
-
-def _hashable(var: Any) -> Any:
-    return tuple(np.asarray(var).tolist()) if np.ndim(var) else float(var)
-
-
-def _as_array(var: Any) -> Any:
-    return np.asarray(var, float) if isinstance(var, tuple) else var
+    return bound._replace(variances={name: as_parameter(as_array(var)) for name, var in bound.variances.items()})
 
 
 def program(fn: Any = None, *, masked: bool = False) -> Any:

@@ -5,8 +5,8 @@ from typing import Any
 from widetail import nn
 from widetail.checks import as_parameter, check_variance
 from widetail.programs import library
-from widetail.programs._functions import recognise
 from widetail.programs._program import Program
+from widetail.programs.language._functions import recognise
 
 MOST_LAYERS = 1000  # of any number among the settings: what a file may ask to be traced
 MOST_ORDER = 1024

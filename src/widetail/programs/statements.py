@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from widetail.checks import check_variance
-from widetail.programs._source import InputError, ProgramError, SourceLine
+from widetail.programs.language._source import InputError, ProgramError, SourceLine
 
 if TYPE_CHECKING:
-    from widetail.programs._induction import Induction
+    from widetail.programs.limits._induction import Induction
 
 Kind = Literal["G", "H", "S"]
 RandomKind = Literal["matrix", "input_matrix", "bias"]

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from widetail.programs._program import program
-from widetail.programs._source import InputError
+from widetail.programs.language._source import InputError
 
 
 def convolve(p: Any, maps: Any, inputs: dict, window: int, weight_var: float, bias_var: float, *, of_data: bool) -> Any:

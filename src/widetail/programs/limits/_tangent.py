@@ -9,13 +9,13 @@ independent of the body. Averages over the width contribute nothing: their gradi
 
 from typing import Any
 
-from widetail.programs import _integrals as integrals
-from widetail.programs import _planar as planar
-from widetail.programs._expressions import Atom, Part, independent_groups, product
-from widetail.programs._functions import piecewise_linear
-from widetail.programs._induction import Steps, Variable
-from widetail.programs._integrals import Sum, scaled
-from widetail.programs._limit import Limit, one_function
+from widetail.programs.language._functions import piecewise_linear
+from widetail.programs.limits import _one_variable as of_one
+from widetail.programs.limits import _two_variables as of_two
+from widetail.programs.limits._expressions import Atom, Part, independent_groups, product
+from widetail.programs.limits._induction import Steps, Variable
+from widetail.programs.limits._limit import Limit, one_function
+from widetail.programs.limits._one_variable import Sum, scaled
 
 
 class TangentLimit(Limit):
@@ -57,11 +57,11 @@ class TangentLimit(Limit):
                     return (yield self._pair_tangent(atom1, atom2, tangent))
                 first, second = (yield self.planar(0, atom1, slope=i)), (yield self.planar(1, atom2, slope=j))
                 if self.same and (atom1.key, i) == (atom2.key, j):
-                    slopes = self.recorder.call(planar.second_moment, (), first)
+                    slopes = self.recorder.call(of_two.second_moment, (), first)
                 else:
                     is_same = atom1.expression == atom2.expression and i == j
-                    slopes = self.recorder.call(planar.product, (is_same, not self.same), covariances, first, second)
-                terms += self._block(integrals.times, (), slopes, self.array(tangent))
+                    slopes = self.recorder.call(of_two.product, (is_same, not self.same), covariances, first, second)
+                terms += self._block(of_one.times, (), slopes, self.array(tangent))
         return tuple(terms) or None
 
     def _pair_tangent(self, atom1: Atom, atom2: Atom, tangent: Sum) -> Steps:
@@ -69,7 +69,7 @@ class TangentLimit(Limit):
             rows1, rows2 = (yield self.slope_of(0, atom1)), (yield self.slope_of(1, atom2))
             return tuple(scaled(tangent, 1.0, rows1=rows1, rows2=rows2))
         slopes = yield self._slopes_product(atom1, atom2)
-        return self._block(integrals.times, (), slopes, self.array(tangent))
+        return self._block(of_one.times, (), slopes, self.array(tangent))
 
     def _slopes_product(self, atom1: Atom, atom2: Atom) -> Steps:
         """E[phi'(z) psi'(z')] of one variable each, an array."""
@@ -79,14 +79,14 @@ class TangentLimit(Limit):
         centred = (yield self.mean(0, atom1.gaussians[0])) is None and (yield self.mean(1, atom2.gaussians[0])) is None
         if centred and activation1 is not None and activation1 == activation2:
             if self.same and atom1.key == atom2.key:
-                return call(integrals.dual_at_equal, (activation1, True), (yield self.variance(0, atom1.gaussians[0])))
+                return call(of_one.dual_at_equal, (activation1, True), (yield self.variance(0, atom1.gaussians[0])))
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
-            return call(integrals.dual_slope, (activation1, cross), k, first, second)
+            return call(of_one.dual_slope, (activation1, cross), k, first, second)
         forms = piecewise_linear(activation1), piecewise_linear(activation2)
         if centred and forms[0] and forms[1]:
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
-            return call(integrals.piecewise_slope, (*forms, cross), k, first, second)
+            return call(of_one.piecewise_slope, (*forms, cross), k, first, second)
         first, second = (yield self.hermite(0, atom1, slope=True)), (yield self.hermite(1, atom2, slope=True))
         if self.same and atom1.key == atom2.key:
-            return call(integrals.second_moment, (), first)
-        return call(integrals.mehler, (*one_function(atom1, atom2, 1), cross), k, first, second)
+            return call(of_one.second_moment, (), first)
+        return call(of_one.mehler, (*one_function(atom1, atom2, 1), cross), k, first, second)

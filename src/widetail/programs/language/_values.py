@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.programs._derived import WithNumber, reversed_divide, reversed_subtract
-from widetail.programs._source import InputError, ProgramError, here
+from widetail.programs.language._derived import WithNumber, reversed_divide, reversed_subtract
+from widetail.programs.language._source import InputError, ProgramError, here
 from widetail.programs.statements import (
     Constant,
     InputProduct,
@@ -19,7 +19,7 @@ from widetail.programs.statements import (
 )
 
 if TYPE_CHECKING:
-    from widetail.programs._language import Builder
+    from widetail.programs.language._language import Builder
 
 
 # Attributes of arrays that people reach for.

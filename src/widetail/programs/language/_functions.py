@@ -10,7 +10,7 @@ import numpy as np
 
 from widetail import nn
 from widetail.gaussian import complaint
-from widetail.programs._derived import Reordered
+from widetail.programs.language._derived import Reordered
 
 
 @functools.lru_cache(maxsize=256)

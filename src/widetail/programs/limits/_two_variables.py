@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from widetail.gaussian import hermite_rule, norm_and_inverse
-from widetail.programs._expressions import Expression, evaluate, slopes
-from widetail.programs._gaussian import what_is_left
+from widetail.gaussian import hermite_rule, norm_and_inverse, what_is_left
+from widetail.programs.limits._expressions import Expression, evaluate, slopes
 
 # Matrices for degrees below these are computed together: for all degrees at once they would be mostly zeros.
 STAGES = (8, 16, 32, 64, 128)

@@ -10,7 +10,9 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
-_OWN_FOLDER = str(Path(__file__).parent)
+# Not the library: its programs are written as a user's are.
+_ROOM = Path(__file__).parents[1]
+_OWN_FOLDERS = {str(_ROOM), str(_ROOM / "language"), str(_ROOM / "limits")}
 # Between the line of the user and the language: type checkers, and libraries whose functions the user called.
 _BETWEEN = ("jaxtyping", "beartype", "jax", "numpy")
 
@@ -74,7 +76,8 @@ def line_of(error: BaseException) -> SourceLine:
 def _is_inside(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     module = str(frame.f_globals.get("__name__", ""))
-    return str(Path(file).parent) == _OWN_FOLDER or file.startswith("<@beartype") or module.split(".")[0] in _BETWEEN
+    is_own = str(Path(file).parent) in _OWN_FOLDERS
+    return is_own or file.startswith("<@beartype") or module.split(".")[0] in _BETWEEN
 
 
 @functools.lru_cache(maxsize=64)

@@ -14,10 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.gaussian import norm_and_inverse
-from widetail.programs._functions import apply_function
-from widetail.programs._gaussian import what_is_left
-from widetail.programs._induction import Bilinear, Induction, Steps, Variable, run
+from widetail.gaussian import norm_and_inverse, what_is_left
+from widetail.programs.language._functions import apply_function
+from widetail.programs.limits._induction import Bilinear, Induction, Steps, Variable, run
 from widetail.programs.statements import (
     Average,
     Constant,

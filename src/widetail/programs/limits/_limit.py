@@ -1,21 +1,21 @@
 """The infinite-width limit of a program: closed forms and Hermite series for its expectations, as a plan.
 
-The limit is worked out without numbers: every computation is written down (see `_plan`) and carried out later, for as
-many tiles as there are. Only what the readout needs is written down, once.
+The limit is worked out without numbers: every computation is recorded, once, and carried out later, for as many tiles
+as there are. Only what the readout needs is recorded.
 """
 
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from widetail.programs import _integrals as integrals
-from widetail.programs import _planar as planar
-from widetail.programs._evaluation import Options
-from widetail.programs._expressions import Atom, Decomposition, Part, independent_groups, product
-from widetail.programs._functions import apply_function, piecewise_linear
-from widetail.programs._induction import Bilinear, Induction, Steps, Variable, run
-from widetail.programs._integrals import Sum, scaled
-from widetail.programs._plan import Recorder
+from widetail.programs.language._functions import apply_function, piecewise_linear
+from widetail.programs.limits import _one_variable as of_one
+from widetail.programs.limits import _two_variables as of_two
+from widetail.programs.limits._expressions import Atom, Decomposition, Part, independent_groups, product
+from widetail.programs.limits._induction import Bilinear, Induction, Steps, Variable, run
+from widetail.programs.limits._one_variable import Sum, scaled
+from widetail.programs.limits._options import Options
+from widetail.programs.limits._recorded import Recorder
 from widetail.programs.statements import (
     Average,
     Given,
@@ -104,7 +104,7 @@ class Limit(Induction):
     def array(self, terms: Sum | None) -> Any:
         """A sum as an array, one entry per pair."""
         x1, x2 = self.sides[0].x, self.sides[1].x
-        return self.recorder.call(integrals.total, (not self.same,), x1, x2, terms or ())
+        return self.recorder.call(of_one.total, (not self.same,), x1, x2, terms or ())
 
     def array_or_none(self, terms: Sum | None) -> Any:
         """The same; None for zero."""
@@ -145,13 +145,13 @@ class Limit(Induction):
             flat = [self._flat(side) for side in (0, 1)]
             weights = variance if is_vector else None
             self.grams[key] = self.recorder.call(
-                integrals.gram, (not self.same,), *flat, one.position, other.position, weights
+                of_one.gram, (not self.same,), *flat, one.position, other.position, weights
             )
         return ((() if is_vector else (variance,), (), (), self.grams[key]),)
 
     def of_network(self, kind: Bilinear, sides: tuple[int, int], one: Given, other: Given) -> Sum:
         between = self.sides[sides[0]].known if sides[0] == sides[1] else self.network
-        return self._block(integrals.at_positions, (), between[of_network(kind)], one.position, other.position)
+        return self._block(of_one.at_positions, (), between[of_network(kind)], one.position, other.position)
 
     def _flat(self, side: int) -> Any:
         """Inputs (n, positions, features)."""
@@ -160,7 +160,7 @@ class Limit(Induction):
         if len(graph.input_shape) == 2 and not graph.masked:
             return x
         if key not in self.grams:
-            self.grams[key] = self.recorder.call(integrals.features, (graph.masked,), x)
+            self.grams[key] = self.recorder.call(of_one.features, (graph.masked,), x)
         return self.grams[key]
 
     def covariance(self, a: int, b: int) -> Steps:
@@ -210,7 +210,7 @@ class Limit(Induction):
     def _times_blocks(self, first: Any, second: Any) -> Any:
         if first is None or second is None:
             return second if first is None else first
-        return self.recorder.call(integrals.times, (), first, second)
+        return self.recorder.call(of_one.times, (), first, second)
 
     def _group(self, atoms1: tuple[Atom, ...], atoms2: tuple[Atom, ...]) -> Steps:
         """The expectation of the product of functions, a sum; None for zero."""
@@ -253,26 +253,26 @@ class Limit(Induction):
         if centred and activation1 is not None and activation1 == activation2:
             if self.same and atom1.key == atom2.key:
                 variance = yield self.variance(0, atom1.gaussians[0])
-                return self._block(integrals.dual_at_equal, (activation1, False), variance)
+                return self._block(of_one.dual_at_equal, (activation1, False), variance)
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
-            return self._block(integrals.dual, (activation1, cross), k, first, second)
+            return self._block(of_one.dual, (activation1, cross), k, first, second)
         forms = piecewise_linear(activation1), piecewise_linear(activation2)
         if centred and forms[0] and forms[1]:
             first, second = (yield self.statistics(0, atom1)), (yield self.statistics(1, atom2))
-            return self._block(integrals.piecewise_dual, (*forms, cross), k, first, second)
+            return self._block(of_one.piecewise_dual, (*forms, cross), k, first, second)
         first, second = (yield self.hermite(0, atom1)), (yield self.hermite(1, atom2))
         if self.same and atom1.key == atom2.key:
-            return self._block(integrals.second_moment, (), first)
-        return self._block(integrals.mehler, (*one_function(atom1, atom2), cross), k, first, second)
+            return self._block(of_one.second_moment, (), first)
+        return self._block(of_one.mehler, (*one_function(atom1, atom2), cross), k, first, second)
 
     def _several(self, atom1: Atom, atom2: Atom) -> Steps:
         """E[phi(z1, z2) psi(z1', z2')] of up to two variables each."""
         first, second = (yield self.planar(0, atom1)), (yield self.planar(1, atom2))
         if self.same and atom1.key == atom2.key:
-            return self._block(planar.second_moment, (), first)
+            return self._block(of_two.second_moment, (), first)
         covariances = yield self._between(atom1, atom2)
         fixed = (atom1.expression == atom2.expression, not self.same)
-        return self._block(planar.product, fixed, covariances, first, second)
+        return self._block(of_two.product, fixed, covariances, first, second)
 
     def _between(self, atom1: Atom, atom2: Atom) -> Steps:
         """The covariances of the arguments of two functions: arrays, or None for zero."""
@@ -304,7 +304,7 @@ class Limit(Induction):
     # One side by itself. For pairs these are looked up: each row with itself was done before.
 
     def _row(self, side: int, key: str, make: Callable[["Limit"], Steps]) -> Steps:
-        """What `make` finds with the limit of each row with itself; both of its sides are the one that is meant."""
+        """What `make` finds for each row of one side by itself, once; kept under `key`."""
         known = self.sides[side].known
         if key not in known:
             # pairs may need what single inputs do not: means, where the two are independent
@@ -359,7 +359,7 @@ class Limit(Induction):
         return tuple(found)
 
     def _or_zeros(self, value: Any) -> Any:
-        return self.recorder.call(integrals.zeros, (), self.sides[0].x) if value is None else value
+        return self.recorder.call(of_one.zeros, (), self.sides[0].x) if value is None else value
 
     def scalar(self, side: int, index: int) -> Steps:
         """The value of a scalar per row; None where it is zero whatever the inputs are."""
@@ -367,10 +367,10 @@ class Limit(Induction):
 
         def make(limit: Limit) -> Steps:
             if isinstance(statement, Presence):
-                return limit.recorder.call(integrals.feature, (), limit.sides[0].x, statement.position, -1)
+                return limit.recorder.call(of_one.feature, (), limit.sides[0].x, statement.position, -1)
             if isinstance(statement, InputFeature):
                 x, place = limit.sides[0].x, (statement.position, statement.feature)
-                return limit.recorder.call(integrals.feature, (), x, *place)
+                return limit.recorder.call(of_one.feature, (), x, *place)
             if isinstance(statement, ScalarFunction):
                 arguments = []
                 for argument in statement.arguments:
@@ -412,13 +412,13 @@ class Limit(Induction):
         def make(limit: Limit) -> Steps:
             call = limit.recorder.call
             if len(atom.gaussians) > 1:
-                return call(planar.mean, (), (yield limit.planar(0, atom)))
+                return call(of_two.mean, (), (yield limit.planar(0, atom)))
             if not atom.gaussians:
-                return call(integrals.constant, (atom.expression,), limit.sides[0].x, (yield limit._parameters(atom)))
+                return call(of_one.constant, (atom.expression,), limit.sides[0].x, (yield limit._parameters(atom)))
             form = yield limit._centred_form(atom)
             if form:
-                return call(integrals.piecewise_mean, (form,), (yield limit.statistics(0, atom)))
-            return call(integrals.mean, (), (yield limit.hermite(0, atom)))
+                return call(of_one.piecewise_mean, (form,), (yield limit.statistics(0, atom)))
+            return call(of_one.mean, (), (yield limit.hermite(0, atom)))
 
         return self._row(side, f"mean of {atom.key}", make)
 
@@ -430,8 +430,8 @@ class Limit(Induction):
         def make(limit: Limit) -> Steps:
             form = yield limit._centred_form(atom)
             if form:
-                return limit.recorder.call(integrals.piecewise_mean_slope, (form,), (yield limit.statistics(0, atom)))
-            return limit.recorder.call(integrals.mean_slope, (), (yield limit.hermite(0, atom)))
+                return limit.recorder.call(of_one.piecewise_mean_slope, (form,), (yield limit.statistics(0, atom)))
+            return limit.recorder.call(of_one.mean_slope, (), (yield limit.hermite(0, atom)))
 
         return ((yield self._row(side, f"slope of {atom.key}", make)),)
 
@@ -445,7 +445,7 @@ class Limit(Induction):
 
         def make(limit: Limit) -> Steps:
             variance = yield limit.variance(0, atom.gaussians[0])
-            return limit.recorder.call(integrals.dual_statistics, (atom.activation,), variance)
+            return limit.recorder.call(of_one.dual_statistics, (atom.activation,), variance)
 
         return self._row(side, f"statistics {atom.key}", make)
 
@@ -457,7 +457,7 @@ class Limit(Induction):
             variance, mean = (yield limit.variance(0, g)), (yield limit.mean(0, g))
             order = limit.options.times * max(limit.options.order, atom.least_order)
             fixed = (atom.expression, slope, order)
-            return limit.recorder.call(integrals.hermite, fixed, mean, variance, (yield limit._parameters(atom)))
+            return limit.recorder.call(of_one.hermite, fixed, mean, variance, (yield limit._parameters(atom)))
 
         return self._row(side, f"hermite {atom.key}{' slope' if slope else ''}", make)
 
@@ -477,15 +477,15 @@ class Limit(Induction):
                 means.append((yield limit.mean(0, g)))
             covariances[0][0] = limit._or_zeros(covariances[0][0])
             fixed = (atom.expression, slope, limit.options.times * limit.options.degree)
-            return limit.recorder.call(planar.coefficients, fixed, means, covariances, (yield limit._parameters(atom)))
+            return limit.recorder.call(of_two.coefficients, fixed, means, covariances, (yield limit._parameters(atom)))
 
         return self._row(side, f"planar {atom.key}{'' if slope is None else f' slope {slope}'}", make)
 
 
 def one_function(atom1: Atom, atom2: Atom, derivative: int = 0) -> tuple[float | None, bool]:
-    """How fast squares of Hermite coefficients decrease where the function is not smooth, and whether it is but one."""
+    """How fast squares of coefficients fall where a function is not smooth, and whether there is only one."""
     is_one = atom1.expression == atom2.expression
-    return (integrals.breaks_of(atom1.expression, len(atom1.scalars)).decay(derivative) if is_one else None), is_one
+    return (of_one.breaks_of(atom1.expression, len(atom1.scalars)).decay(derivative) if is_one else None), is_one
 
 
 def _count_uses(graph: Graph) -> list[int]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from widetail.programs._functions import wrong_with
-from widetail.programs._source import InputError, ProgramError
+from widetail.programs.language._functions import wrong_with
+from widetail.programs.language._source import InputError, ProgramError
 from widetail.programs.statements import Average, Graph, LinComb, MatMul, Nonlin, Presence, ScalarFunction, Statement
 
 

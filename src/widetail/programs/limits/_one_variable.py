@@ -22,7 +22,7 @@ from widetail.gaussian import (
     norm_and_inverse,
     spread_power,
 )
-from widetail.programs._expressions import Expression, evaluate, slopes
+from widetail.programs.limits._expressions import Expression, evaluate, slopes
 
 # Terms of a sum, all arrays: (numbers, factors per row of side 1, factors per row of side 2, block or None for one).
 # Sums are handed to the function that uses them and are computed inside of it, so they never cost a pass of their own.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from widetail import nn
-from widetail.programs._functions import apply_function, recognise
+from widetail.programs.language._functions import apply_function, recognise
 from widetail.programs.statements import Constant, Graph, LinComb, Nonlin
 
 # ("g", k): the k-th Gaussian argument; ("s", k): the k-th scalar; ("c", value): a constant;

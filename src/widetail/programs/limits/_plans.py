@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.kernels import Rows
-from widetail.programs._evaluation import Options
-from widetail.programs._expressions import Decomposition
-from widetail.programs._limit import Limit, Side, TooManyVariablesError, of_network
-from widetail.programs._plan import Plan, Recorder
-from widetail.programs._tangent import TangentLimit
+from widetail.programs.limits._expressions import Decomposition
+from widetail.programs.limits._limit import Limit, Side, TooManyVariablesError, of_network
+from widetail.programs.limits._options import Options
+from widetail.programs.limits._recorded import Plan, Recorder
+from widetail.programs.limits._tangent import TangentLimit
 
 # Names of what is known of the rows of a side, each with whether it is zero.
 Known = tuple[tuple[str, bool], ...]

@@ -9,11 +9,21 @@ import jax
 import numpy as np
 
 from widetail import nn
-from widetail.programs._derived import SoftmaxEntry
-from widetail.programs._front_end import GraphMaker
-from widetail.programs._functions import wrong_with
-from widetail.programs._source import InputError, ProgramError, SourceLine, here, line_of
-from widetail.programs._values import Input, InputMatrix, Inputs, Matrix, Output, Readout, Scalar, Value, Vector
+from widetail.programs.language._derived import SoftmaxEntry
+from widetail.programs.language._front_end import GraphMaker
+from widetail.programs.language._functions import wrong_with
+from widetail.programs.language._source import InputError, ProgramError, SourceLine, here, line_of
+from widetail.programs.language._values import (
+    Input,
+    InputMatrix,
+    Inputs,
+    Matrix,
+    Output,
+    Readout,
+    Scalar,
+    Value,
+    Vector,
+)
 from widetail.programs.statements import (
     Average,
     BiasVector,
