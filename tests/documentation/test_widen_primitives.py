@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 from widetail.widening._primitives import SUMS
-from widetail.widening._program import SUM_METHODS
+from widetail.widening.as_program._program import SUM_METHODS
 
 ROOT = Path(__file__).parents[2]
 MADE = runpy.run_path(str(ROOT / "docs" / "building" / "widen_primitives.py"))

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.widening._laws import scale_of
 from widetail.widening._models import Width
+from widetail.widening._parameters import scale_of
 
 
 @dataclasses.dataclass(frozen=True)

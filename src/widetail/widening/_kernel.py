@@ -16,9 +16,9 @@ from widetail.kernels import CrossFn, Get, Kernel, KernelValues, RowsFn, check_g
 from widetail.numerics import is_traced
 from widetail.widening import _check, _explain
 from widetail.widening._finite import FiniteModel, fan_in
-from widetail.widening._laws import Leaf
 from widetail.widening._models import Make, Width
-from widetail.widening._proportions import in_proportion, times
+from widetail.widening._parameters import Leaf
+from widetail.widening._widths import in_proportion, times
 
 
 class UncheckedWarning(UserWarning):
@@ -42,9 +42,9 @@ class Front:
         return self._batched(x)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(eq=False)
 class Info:
-    """What is known of the model.
+    """What is known of the model; `widen` fills it in, and nothing but `is_told` changes afterwards.
 
     Attributes:
         make: builds it.
@@ -77,11 +77,6 @@ class Info:
     is_told: bool = False
     recipe: tuple[Any, ...] = ()
     layers: tuple[Any, ...] = ()
-
-    @property
-    def is_body(self) -> bool:
-        """Whether the model ends in wide features, so that the readout is implied."""
-        return "readout" not in self.roles.values()
 
 
 class Wide(Kernel):
@@ -143,7 +138,7 @@ class Wide(Kernel):
         check_get(self, get)
         x1, x2 = check_inputs(self, x1, x2)
         if not self.info.is_told:
-            object.__setattr__(self.info, "is_told", True)
+            self.info.is_told = True
             warnings.warn(
                 "this limit was read from the model's own steps; check(x) draws finite models and compares them with "
                 "it (said once per model, and not after check).",
@@ -234,7 +229,7 @@ class Wide(Kernel):
             ratio = self.info.ratio
             widths = (256, 1024) if isinstance(ratio, int) else (times(ratio, 8), times(ratio, 32))
         checked = tuple(self._checked_width("widths", width) for width in widths)
-        object.__setattr__(self.info, "is_told", True)
+        self.info.is_told = True
         return _check.check(self, x, checked, check_count("draws", draws), jax.random.key(0) if key is None else key)
 
     def known_by(self) -> tuple[Any, list[np.ndarray]]:

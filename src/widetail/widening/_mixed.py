@@ -11,16 +11,24 @@ import numpy as np
 
 from widetail import nn
 from widetail.programs import statements as st
-from widetail.widening._chains import ChainWalk
-from widetail.widening._entries import STRIDE, Cuts, NeedCutError, Sym
-from widetail.widening._laws import Leaf
-from widetail.widening._layer_norms import Moment
-from widetail.widening._layers import CHANNELS, Chain, Node
-from widetail.widening._limit import MOST_CUTS, Mixed, Reading, check_dependence, cut_at, outputs_of, start_values
 from widetail.widening._models import Built
-from widetail.widening._program import ProgramWalk
+from widetail.widening._parameters import Leaf
 from widetail.widening._source import WidenError
-from widetail.widening._symbols import Base
+from widetail.widening.as_layers._chains import ChainWalk
+from widetail.widening.as_layers._layers import CHANNELS, Chain, Node
+from widetail.widening.as_layers._norms import Moment
+from widetail.widening.as_program._entries import STRIDE, Cuts, NeedCutError, Sym
+from widetail.widening.as_program._limit import (
+    MOST_CUTS,
+    Mixed,
+    Reading,
+    check_dependence,
+    cut_at,
+    outputs_of,
+    start_values,
+)
+from widetail.widening.as_program._program import ProgramWalk
+from widetail.widening.as_program._symbols import Base
 
 # A path of layers, in a form that is the same whenever a model is read again.
 Key = tuple[tuple[int, str], ...]

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.widening._functions import apply_op
 from widetail.widening._primitives import ELEMENTWISE
-from widetail.widening._symbols import Op
+from widetail.widening.as_program._functions import apply_op
+from widetail.widening.as_program._symbols import Op
 
 # A step: a primitive, its parameters, and what it reads: ("n", step, output) or ("k", constant).
 Reference = tuple[Any, ...]

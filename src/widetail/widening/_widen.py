@@ -8,15 +8,15 @@ import jax
 import numpy as np
 
 from widetail import programs
-from widetail.widening._chains import Chained, read_chain
 from widetail.widening._finite import fan_in
 from widetail.widening._kernel import Front, Info, Wide
-from widetail.widening._laws import Leaf, Variances, check_patterns, measured, read_laws, scale_of
-from widetail.widening._limit import Reading, compare, read_program
 from widetail.widening._mixed import read_mixed
 from widetail.widening._models import Built, Make, Width, reader, traced
-from widetail.widening._proportions import check_widths, times
+from widetail.widening._parameters import Leaf, Variances, check_patterns, measured, read_laws, scale_of
 from widetail.widening._source import WidenError
+from widetail.widening._widths import check_widths, times
+from widetail.widening.as_layers._chains import Chained, read_chain
+from widetail.widening.as_program._limit import Reading, compare, read_program
 
 # Widths at which models are read: with common divisors, for heads and groups.
 WIDTHS = (24, 48, 120)
@@ -95,9 +95,8 @@ def widen(
             compare(readings, scales)
             reading = readings[0]
         wide = _from_program(reading, make, input_shape, leaves, ratio)
-    is_whole = np.issubdtype(closed[0].in_avals[-1].dtype, np.integer)
-    object.__setattr__(wide.info, "of_whole_numbers", bool(is_whole))
-    object.__setattr__(wide.info, "recipe", (model, input_shape, variances, constants, tuple(widths), engine))
+    wide.info.of_whole_numbers = bool(np.issubdtype(closed[0].in_avals[-1].dtype, np.integer))
+    wide.info.recipe = (model, input_shape, variances, constants, tuple(widths), engine)
     for number, leaf in enumerate(leaves):
         if isinstance(variances, dict) and leaf.path in variances and wide.info.roles.get(number) == "readout bias":
             raise ValueError(f"variances[{leaf.path!r}]: the bias of a readout is left out of the limit.")
@@ -124,7 +123,7 @@ def read_again(recipe: tuple[Any, ...], values: list[Any]) -> Wide:
             f"script or a notebook travel there by value, which those of Equinox do not survive: put the model into a "
             f"module that the workers of the cluster can import."
         ) from error
-    object.__setattr__(wide.info, "is_told", True)
+    wide.info.is_told = True
     return jax.tree.unflatten(jax.tree.structure(wide), values)
 
 

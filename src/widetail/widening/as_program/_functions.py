@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail import nn
-from widetail.widening._symbols import Base, Fn, Lin, Op, Sca, ScaBase, ScaFn, ScaLin, Vec
+from widetail.widening.as_program._symbols import Base, Fn, Lin, Op, Sca, ScaBase, ScaFn, ScaLin, Vec
 
 
 class Instructions:
@@ -170,7 +170,9 @@ def _numbers(line: tuple[Any, ...]) -> list[float]:
 @functools.lru_cache
 def _table() -> tuple[dict[tuple[Any, ...], nn.Activation], Callable[[float], tuple[Any, ...]]]:
     """Activations by what the walk over their jaxprs makes of them."""
-    from widetail.widening._program import instructions_of  # the walk makes expressions, of which this is a part
+    from widetail.widening.as_program._program import (
+        instructions_of,  # the walk makes expressions, of which this is a part
+    )
 
     spellings: list[tuple[Callable[[Any], Any], nn.Activation]] = [
         (jax.nn.relu, nn.Relu()),

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from widetail.programs import statements as st
-from widetail.widening._builder import Builder
-from widetail.widening._laws import Leaf
+from widetail.widening._parameters import Leaf
 from widetail.widening._prologue import Narrow
-from widetail.widening._symbols import Base, ScaBase, Vec
 from widetail.widening._walk import Walk
+from widetail.widening.as_program._builder import Builder
+from widetail.widening.as_program._symbols import Base, ScaBase, Vec
 
 STRIDE = 1 << 32
 # Numbers of one array of the input that meet something wide one by one, at most.

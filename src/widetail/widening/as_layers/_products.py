@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from widetail import nn
-from widetail.widening._entries import Par
-from widetail.widening._layer_shapes import LayerShapes
-from widetail.widening._layers import CHANNELS, ONE, Chain, Node
 from widetail.widening._prologue import Narrow
+from widetail.widening.as_layers._layers import CHANNELS, ONE, Chain, Node
+from widetail.widening.as_layers._shapes import LayerShapes
+from widetail.widening.as_program._entries import Par
 
 
 class LayerProducts(LayerShapes):

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 from widetail import nn
-from widetail.widening._entries import Par
-from widetail.widening._laws import Leaf
-from widetail.widening._layer_norms import LayerNorms, Moment
-from widetail.widening._layers import Chain
-from widetail.widening._limit import start_values
 from widetail.widening._models import Built
+from widetail.widening._parameters import Leaf
 from widetail.widening._primitives import ELEMENTWISE
 from widetail.widening._prologue import Narrow
 from widetail.widening._source import WidenError
-from widetail.widening._symbols import Op
+from widetail.widening.as_layers._layers import Chain
+from widetail.widening.as_layers._norms import LayerNorms, Moment
+from widetail.widening.as_program._entries import Par
+from widetail.widening.as_program._limit import start_values
+from widetail.widening.as_program._symbols import Op
 
 
 @dataclasses.dataclass(frozen=True)

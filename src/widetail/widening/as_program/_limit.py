@@ -12,13 +12,13 @@ import numpy as np
 
 from widetail import nn
 from widetail.programs import statements as st
-from widetail.widening._entries import STRIDE, Cuts, NeedCutError, Par, Sym
-from widetail.widening._laws import Leaf
 from widetail.widening._models import Built
-from widetail.widening._program import ProgramWalk
+from widetail.widening._parameters import Leaf
 from widetail.widening._prologue import Narrow, Prologue
 from widetail.widening._source import WidenError
-from widetail.widening._symbols import Read, Vec
+from widetail.widening.as_program._entries import STRIDE, Cuts, NeedCutError, Par, Sym
+from widetail.widening.as_program._program import ProgramWalk
+from widetail.widening.as_program._symbols import Read, Vec
 
 LOGITS = (
     "logits scaled by 1/sqrt(n) stay random in the limit; scale them by 1/n (libraries' own attention divides by the "

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.programs import statements as st
-from widetail.widening._entries import STRIDE, Par, Sym
-from widetail.widening._functions import Instructions
 from widetail.widening._primitives import ELEMENTWISE, REFUSED, STRUCTURAL, SUMS
-from widetail.widening._products import Products
 from widetail.widening._prologue import Narrow
-from widetail.widening._symbols import Base, Op, Read
+from widetail.widening.as_program._entries import STRIDE, Par, Sym
+from widetail.widening.as_program._functions import Instructions
+from widetail.widening.as_program._products import Products
+from widetail.widening.as_program._symbols import Base, Op, Read
 
 
 class ProgramWalk(Products):

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.programs import statements as st
-from widetail.widening._entries import STRIDE, NeedCutError, Par, Sym
 from widetail.widening._prologue import Narrow
-from widetail.widening._sums import Sums
-from widetail.widening._symbols import Base, Read, Vec, add_vec, number_of, scale_vec
-from widetail.widening._windows import window_index
+from widetail.widening.as_program._entries import STRIDE, NeedCutError, Par, Sym
+from widetail.widening.as_program._sums import Sums
+from widetail.widening.as_program._symbols import Base, Read, Vec, add_vec, number_of, scale_vec
+from widetail.widening.as_program._windows import window_index
 
 # Sums with several summands into one output, at most: each is a kernel of its own.
 MOST_PARTS = 256

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from widetail import nn
-from widetail.widening._symbols import Vec
+from widetail.widening.as_program._symbols import Vec
 
 # Names of axes: positions by number, channels, and axes of size one.
 CHANNELS, ONE = "channels", "one"

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.widening._entries import STRIDE, Entries, Par, Sym
-from widetail.widening._functions import apply_op
-from widetail.widening._symbols import (
+from widetail.widening.as_program._entries import STRIDE, Entries, Par, Sym
+from widetail.widening.as_program._functions import apply_op
+from widetail.widening.as_program._symbols import (
     Fn,
     Lin,
     Op,

@@ -12,10 +12,10 @@ import jax
 import numpy as np
 
 from widetail import nn
-from widetail.widening._functions import Instructions
-from widetail.widening._layer_products import LayerProducts
-from widetail.widening._layers import CHANNELS, ONE, Chain, Node
-from widetail.widening._symbols import Base, Lin, Op, Sca, ScaBase, factor_of, scale_sca, without_factor
+from widetail.widening.as_layers._layers import CHANNELS, ONE, Chain, Node
+from widetail.widening.as_layers._products import LayerProducts
+from widetail.widening.as_program._functions import Instructions
+from widetail.widening.as_program._symbols import Base, Lin, Op, Sca, ScaBase, factor_of, scale_sca, without_factor
 
 # Second moments at which a function of them is compared with c / sqrt(second moment + epsilon).
 MOMENTS = np.array([0.3, 1.0, 2.5, 7.0])

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.widening._combining import MAXIMUM, MULTIPLY, Combining
-from widetail.widening._entries import STRIDE, Sym
-from widetail.widening._symbols import Read, Vec, add_sca, add_vec, scale_sca, without_factor
-from widetail.widening._windows import patches
+from widetail.widening.as_program._elementwise import MAXIMUM, MULTIPLY, Combining
+from widetail.widening.as_program._entries import STRIDE, Sym
+from widetail.widening.as_program._symbols import Read, Vec, add_sca, add_vec, scale_sca, without_factor
+from widetail.widening.as_program._windows import patches
 
 # Positions of which a maximum is taken, at most: it is a function of so many dependent variables.
 MOST_MAXIMUM = 16

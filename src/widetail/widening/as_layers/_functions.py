@@ -11,12 +11,12 @@ import numpy as np
 
 from widetail import nn
 from widetail.programs import statements as st
-from widetail.widening._entries import Par
-from widetail.widening._functions import Instructions, recognised
-from widetail.widening._layers import CHANNELS, Chain, Node, with_fields
-from widetail.widening._program import ProgramWalk
 from widetail.widening._source import WidenError
-from widetail.widening._symbols import Base, Lin, Op, without_factor
+from widetail.widening.as_layers._layers import CHANNELS, Chain, Node, with_fields
+from widetail.widening.as_program._entries import Par
+from widetail.widening.as_program._functions import Instructions, recognised
+from widetail.widening.as_program._program import ProgramWalk
+from widetail.widening.as_program._symbols import Base, Lin, Op, without_factor
 
 
 class LayerFunctions(ProgramWalk):

@@ -5,8 +5,8 @@ import math
 from typing import Any
 
 from widetail import nn
-from widetail.widening._layer_functions import LayerFunctions
-from widetail.widening._layers import CHANNELS, ONE, Chain, Counted, Node
+from widetail.widening.as_layers._functions import LayerFunctions
+from widetail.widening.as_layers._layers import CHANNELS, ONE, Chain, Counted, Node
 
 
 class LayerShapes(LayerFunctions):

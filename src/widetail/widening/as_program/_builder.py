@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from widetail.programs import statements as st
-from widetail.widening._functions import Instructions, recognised
-from widetail.widening._symbols import Base, Fn, Lin, Sca, ScaBase, Vec
+from widetail.widening.as_program._functions import Instructions, recognised
+from widetail.widening.as_program._symbols import Base, Fn, Lin, Sca, ScaBase, Vec
 
 
 class Builder:

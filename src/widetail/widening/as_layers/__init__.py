@@ -1,0 +1,1 @@
+"""Models read as layers of `nn`, from the input up: the fast way, where a model is a chain of layers."""
