@@ -9,8 +9,8 @@ import scipy.linalg
 from benchmarks.workers._serve import serve
 from widetail.sparse import CachedRows, Categorical, InverseGammaScale, PointScale, Variational, variances
 from widetail.sparse._draws import nodes_of
-from widetail.sparse._minibatch import REFRESH_EVERY, minibatch_step, moments_of, refresh
 from widetail.sparse._rows import totals, values
+from widetail.sparse.training._minibatch import REFRESH_EVERY, minibatch_step, moments_of, refresh
 
 LAWS = {"point": PointScale(1.0, learn=False), "inverse_gamma": InverseGammaScale(20.0, 20.0, 2.0, 2.0)}
 MANY_DRAWS = 1024

@@ -30,7 +30,7 @@ def whole():
 def test_resumed_is_uninterrupted(whole, tmp_path, monkeypatch):
     path = tmp_path / "run"
     calls = 0
-    write = sparse._train._State.write
+    write = sparse.training._train._State.write
 
     def failing(state, *arguments):
         nonlocal calls
@@ -39,10 +39,10 @@ def test_resumed_is_uninterrupted(whole, tmp_path, monkeypatch):
         if calls == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sparse._train._State, "write", failing)
+    monkeypatch.setattr(sparse.training._train._State, "write", failing)
     with pytest.raises(KeyboardInterrupt):
         train(*problem(), max_iterations=6, tolerance=0.0, checkpoint=path)
-    monkeypatch.setattr(sparse._train._State, "write", write)
+    monkeypatch.setattr(sparse.training._train._State, "write", write)
     resumed = train(*problem(), max_iterations=6, tolerance=0.0, checkpoint=path)
     assert np.array_equal(resumed.q.mean, whole.q.mean)
     assert np.array_equal(resumed.q.precision, whole.q.precision)

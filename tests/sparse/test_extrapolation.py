@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from widetail import sparse
 from widetail.sparse import Ascent, Memory, train, variances
 from widetail.sparse._draws import nodes_of
-from widetail.sparse._extrapolate import LONGEST, extrapolate, extrapolation
 from widetail.sparse._rows import values
+from widetail.sparse.training._extrapolate import LONGEST, extrapolate, extrapolation
 
 from .problems import PRIORS, cached, inputs, scattered, sine, start
 
@@ -68,7 +68,7 @@ def test_training_ends_where_it_ends_without_extrapolation(name, monkeypatch):
     options = {"tolerance": 1e-6, "max_iterations": 200, "from_few": False}
     q = start(PRIORS[name], 3, 10, learn=True)
     quick = train(rows, likelihood, q, **options)
-    monkeypatch.setattr(sparse._train, "extrapolation", lambda _: 0.0)
+    monkeypatch.setattr(sparse.training._train, "extrapolation", lambda _: 0.0)
     slow = train(rows, likelihood, q, **options)
     assert quick.converged
     assert slow.converged

@@ -80,7 +80,9 @@ def test_derivatives_against_finite_differences(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["categorical", *map(slow, ("student t", "bernoulli", "poisson", "gaussian outside"))])
 def test_training_raises_the_bound_and_ends_where_it_is_flat(kind, monkeypatch):
-    monkeypatch.setattr("widetail.sparse._train.extrapolation", lambda _: 0.0)  # after it the bound may fall once
+    monkeypatch.setattr(
+        "widetail.sparse.training._train.extrapolation", lambda _: 0.0
+    )  # after it the bound may fall once
     rows, likelihood, q = problem(kind)
     q = start(PRIORS["inverse gamma"], len(q.mean), 8)
     fit = train(rows, likelihood, q, learn_likelihood=False, tolerance=1e-8, max_iterations=60)

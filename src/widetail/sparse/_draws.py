@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import norm, qmc
 
-from widetail.sparse._scale import NODES, ScaleLaw
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.scales import ScaleLaw
+from widetail.sparse.scales._inverse_gamma import NODES
 
 DRAWS = 16
 MOST_DRAWS = 128  # with few rows errors of their draws do not average out, and more cost nothing

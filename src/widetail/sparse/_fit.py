@@ -10,20 +10,20 @@ import numpy as np
 from widetail.kernels import Kernel
 from widetail.priors import ScalePrior
 from widetail.progress import Progress
-from widetail.sparse._adam import AdamFit, train_adam
 from widetail.sparse._features import Whitening
-from widetail.sparse._held_out import HeldOutChoice, choose_residual_share, choose_scale
 from widetail.sparse._inducing import choose_inducing
 from widetail.sparse._memory import Memory
 from widetail.sparse._model import SparseModel
-from widetail.sparse._natural import Ascent
 from widetail.sparse._options import TrainingOptions
 from widetail.sparse._rows import CachedRows, log_score
-from widetail.sparse._scale import law_for
-from widetail.sparse._stochastic import train_minibatches
-from widetail.sparse._train import SparseFit, Validate, train
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.scales import law_for
+from widetail.sparse.training._adam import AdamFit, train_adam
+from widetail.sparse.training._held_out import HeldOutChoice, choose_residual_share, choose_scale
+from widetail.sparse.training._natural import Ascent
+from widetail.sparse.training._stochastic import train_minibatches
+from widetail.sparse.training._train import SparseFit, Validate, train
 
 FEWEST_ROWS_TO_HOLD_OUT = 5
 # With fewer held-out rows the choice would be random: the default is kept.
@@ -91,7 +91,7 @@ def fit(
         order = np.random.default_rng(seed).permutation(len(x))
         x, y, counts = x[order], y[order], counts[order]
         labels = None if labels is None else np.asarray(labels)[order]
-    course = _Course(options, seed, cache, None if checkpoint is None else Path(checkpoint), progress)
+    settings = _Settings(options, seed, cache, None if checkpoint is None else Path(checkpoint), progress)
     if np.ndim(inducing) > 0:
         chosen = np.asarray(inducing, np.float64)
     else:
@@ -104,14 +104,14 @@ def fit(
     q = Variational.at_prior(outputs, len(chosen), law)
     found = None
     if options.optimiser == "adam" or options.train_inputs or options.train_kernel:
-        found = course.moved(kernel, chosen, precision, x, y, counts, likelihood, q)
+        found = settings.moved(kernel, chosen, precision, x, y, counts, likelihood, q)
         kernel, chosen, likelihood, q = found.kernel, found.inducing, found.likelihood, found.q
     whitening = Whitening.of(kernel, chosen, precision)
     model = SparseModel(whitening, q, likelihood, Memory.none(outputs, len(chosen)), options.first_share)
     if found is not None and options.optimiser == "adam":
-        count = course.rows_to_train_on(len(x)) if options.early_stopping else len(x)
-        return course.with_adam(model, x[:count], y[:count], counts[:count], found)
-    return course.trained(model, x, y, counts, is_first=True)
+        count = settings.rows_to_train_on(len(x)) if options.early_stopping else len(x)
+        return settings.with_adam(model, x[:count], y[:count], counts[:count], found)
+    return settings.trained(model, x, y, counts, is_first=True)
 
 
 def update(
@@ -134,8 +134,8 @@ def update(
         x, y, counts, options, seed, cache, progress: as in `fit`.
     """
     x, y, counts = _checked(model.likelihood, x, y, counts)
-    course = _Course(TrainingOptions() if options is None else options, seed, cache, None, progress)
-    return course.trained(model, x, y, counts, is_first=False)
+    settings = _Settings(TrainingOptions() if options is None else options, seed, cache, None, progress)
+    return settings.trained(model, x, y, counts, is_first=False)
 
 
 def _checked(likelihood: Likelihood, x: Any, y: Any, counts: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -157,7 +157,7 @@ def _outputs(likelihood: Likelihood, y: np.ndarray) -> int:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Course:
+class _Settings:
     """The settings that the parts of training share."""
 
     options: TrainingOptions

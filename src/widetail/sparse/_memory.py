@@ -27,9 +27,9 @@ from widetail.sparse._draws import draws_of, nodes_of
 from widetail.sparse._merge import merged
 from widetail.sparse._parameters import logs_of, with_logs
 from widetail.sparse._rows import CachedRows, contrast_gram, totals, values, variances
-from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.scales import ScaleLaw
 
 KEPT_ROWS = 4096
 # Of the trace, added where the sums of single precision may be singular.

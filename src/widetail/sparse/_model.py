@@ -10,16 +10,16 @@ from widetail.files import damage_named, fits, from_config, parse_json, read_sea
 from widetail.predictive import LazyMatrix, Predictive
 from widetail.priors import ScalePrior
 from widetail.sparse._features import Whitening
-from widetail.sparse._held_out import HeldOutChoice
-from widetail.sparse._latent import Latent
 from widetail.sparse._memory import Memory
-from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
 from widetail.sparse._rows import CachedRows, variances
-from widetail.sparse._scale import ScaleLaw, law_for
-from widetail.sparse._train import SparseFit
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 from widetail.sparse.likelihoods._base import SMALLEST_VARIANCE
+from widetail.sparse.predictions._latent import Latent
+from widetail.sparse.predictions._probabilities import ClassProbabilities, class_probabilities
+from widetail.sparse.scales import ScaleLaw, law_for
+from widetail.sparse.training._held_out import HeldOutChoice
+from widetail.sparse.training._train import SparseFit
 
 NOTE = "widetail_sparse"  # of a file, which holds the model
 PARTS = {

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float64
 
-from widetail.sparse._scale import ScaleLaw
+from widetail.sparse.scales import ScaleLaw
 
 (_dtrtri,) = scipy.linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
 

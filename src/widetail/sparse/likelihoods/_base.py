@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from widetail.predictive import Predictive
-from widetail.sparse._latent import Latent
-from widetail.sparse._observed import Integrated, Observed
+from widetail.sparse.predictions._latent import Latent
+from widetail.sparse.predictions._observed import Integrated, Observed
 
 # Nodes of the quadrature over one latent value: 1e-9 for a logistic function under a standard deviation of 3.
 HERMITE_NODES = 32

@@ -12,8 +12,8 @@ import numpy as np
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
 from widetail.predictive import Predictive
-from widetail.sparse._latent import Latent
 from widetail.sparse.likelihoods._base import Likelihood
+from widetail.sparse.predictions._latent import Latent
 
 
 @savable("sparse.Gaussian")

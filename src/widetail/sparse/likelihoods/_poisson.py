@@ -9,10 +9,10 @@ import numpy as np
 
 from widetail.files import savable
 from widetail.predictive import Predictive
-from widetail.sparse._counts import CountMixture
-from widetail.sparse._latent import Latent
-from widetail.sparse._observed import Observed
 from widetail.sparse.likelihoods._base import Likelihood
+from widetail.sparse.predictions._counts import CountMixture
+from widetail.sparse.predictions._latent import Latent
+from widetail.sparse.predictions._observed import Observed
 
 Link = Literal["exp", "softplus"]
 

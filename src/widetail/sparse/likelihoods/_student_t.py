@@ -10,10 +10,10 @@ import numpy as np
 from widetail.checks import as_parameter, check_number, check_variance
 from widetail.files import savable
 from widetail.predictive import Predictive
-from widetail.sparse._latent import Latent
-from widetail.sparse._observed import Observed
-from widetail.sparse._scale import InverseGammaScale
 from widetail.sparse.likelihoods._base import Likelihood
+from widetail.sparse.predictions._latent import Latent
+from widetail.sparse.predictions._observed import Observed
+from widetail.sparse.scales import InverseGammaScale
 
 
 @savable("sparse.StudentT")

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.sparse._draws import Nodes, draws_for
-from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._triangles import explained, lower_gram, mirrored
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.scales import ScaleLaw
 
 REFRESH_EVERY = 16
 

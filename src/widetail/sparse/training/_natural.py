@@ -21,9 +21,9 @@ from widetail.sparse._rows import (
     values_at,
     variances,
 )
-from widetail.sparse._scale import LARGEST_STEP
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.scales._base import LARGEST_STEP
 
 MEAN_ITERATIONS = 20
 SCALE_ROWS = 16_384  # for likelihoods whose expectations are taken by draws, the scale is learned from this many rows

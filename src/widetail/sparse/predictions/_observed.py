@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import norm, qmc
 
 from widetail.predictive import Predictive
-from widetail.sparse._latent import Latent
+from widetail.sparse.predictions._latent import Latent
 
 if TYPE_CHECKING:
     from widetail.sparse.likelihoods._base import Likelihood

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from widetail.sparse._natural import Ascent
 from widetail.sparse._parameters import logs_of, with_logs
 from widetail.sparse._rows import values
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.training._natural import Ascent
 
 LARGEST_STEP = 1.0  # of the logarithm
 MOST_ROWS = 16_384

@@ -16,9 +16,9 @@ import numpy as np
 
 from widetail.progress import Progress, reporter
 from widetail.sparse._rows import CachedRows, log_score, log_scores
-from widetail.sparse._train import SparseFit, train
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.training._train import SparseFit, train
 
 FACTOR = 4.0  # between the scales that are tried
 MOST_TRIED = 10  # to either side

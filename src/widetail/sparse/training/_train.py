@@ -11,14 +11,14 @@ import numpy as np
 from widetail.files import fingerprint
 from widetail.files.checkpoints import read_checkpoint, write_checkpoint
 from widetail.progress import Progress, annotate, reporter
-from widetail.sparse._epochs import note_of
-from widetail.sparse._extrapolate import extrapolate, extrapolation
-from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._memory import KEPT_ROWS, Memory
-from widetail.sparse._natural import Ascent
 from widetail.sparse._rows import CachedRows, variances
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.training._epochs import note_of
+from widetail.sparse.training._extrapolate import extrapolate, extrapolation
+from widetail.sparse.training._learn import improved_likelihood
+from widetail.sparse.training._natural import Ascent
 
 # Few rows find the scale and rough means at almost no cost; every stage has four times as many.
 FIRST_STAGE_PER_POINT = 4

@@ -12,17 +12,24 @@ import numpy as np
 from widetail.files import fingerprint
 from widetail.progress import Progress
 from widetail.sparse._draws import nodes_of
-from widetail.sparse._epochs import Epochs
-from widetail.sparse._extrapolate import extrapolate, extrapolation
-from widetail.sparse._learn import improved_likelihood
 from widetail.sparse._memory import KEPT_ROWS, Memory
-from widetail.sparse._minibatch import REFRESH_EVERY, Moments, minibatch_step, moments_of, refresh, variational_of
-from widetail.sparse._natural import SCALE_ROWS, Ascent
 from widetail.sparse._rows import CachedRows, as_numbers_of, variances
-from widetail.sparse._scale import ScaleLaw
-from widetail.sparse._train import SparseFit, Validate, likelihood_facts, restored_likelihood
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.scales import ScaleLaw
+from widetail.sparse.training._epochs import Epochs
+from widetail.sparse.training._extrapolate import extrapolate, extrapolation
+from widetail.sparse.training._learn import improved_likelihood
+from widetail.sparse.training._minibatch import (
+    REFRESH_EVERY,
+    Moments,
+    minibatch_step,
+    moments_of,
+    refresh,
+    variational_of,
+)
+from widetail.sparse.training._natural import SCALE_ROWS, Ascent
+from widetail.sparse.training._train import SparseFit, Validate, likelihood_facts, restored_likelihood
 
 # How steps shorten: with 1 every row would count alike, below it late rows count more, which saw a better posterior.
 POWER = 0.8

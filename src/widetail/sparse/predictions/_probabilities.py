@@ -10,8 +10,8 @@ import scipy.linalg
 from scipy.stats import norm, qmc
 
 from widetail.numerics import with_rows
-from widetail.sparse._gumbel import GumbelTable, gumbel_table, log_softmax_integral
-from widetail.sparse._scale import ScaleLaw
+from widetail.sparse.predictions._gumbel import GumbelTable, gumbel_table, log_softmax_integral
+from widetail.sparse.scales import ScaleLaw
 
 DRAWS = 2048
 ROWS_AT_ONCE = 128

@@ -19,13 +19,12 @@ from widetail.learning import Parameters
 from widetail.priors import PointMass
 from widetail.process import ScaleMixture
 from widetail.progress import Progress
-from widetail.sparse._coordinates import coordinates_of, law_at, terms_at
 from widetail.sparse._draws import DRAWS, Nodes, draws_for, normal_table
-from widetail.sparse._epochs import Epochs
 from widetail.sparse._features import JITTER
-from widetail.sparse._scale import ScaleLaw
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Likelihood
+from widetail.sparse.scales import ScaleLaw
+from widetail.sparse.training._epochs import Epochs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -172,7 +171,7 @@ class _Problem:
             "mean": q.mean,
             "below": np.tril(factor, -1),
             "log_diagonal": np.log(diagonal),
-            "law": coordinates_of(self.law),
+            "law": self.law.coordinates(),
             "likelihood": {name: math.log(getattr(self.likelihood, name)) for name in self.likelihood.learnable},
             "kernel": self._slots().start() if self.train_kernel else np.zeros(0),
         }
@@ -202,7 +201,7 @@ class _Problem:
         factor = final["below"] + np.eye(final["mean"].shape[1]) * np.exp(final["log_diagonal"])[:, None]
         factor = np.tril(factor)
         inverse = np.linalg.inv(factor)
-        q = Variational(final["mean"], factor, factor, law_at(self.law, final["law"]))
+        q = Variational(final["mean"], factor, factor, self.law.at(final["law"]))
         return q.with_precision(np.swapaxes(inverse, 1, 2) @ inverse)
 
     def bound(self, parameters: dict[str, Any], x: Any, y: Any, counts: Any) -> Any:
@@ -223,7 +222,7 @@ class _Problem:
         projected = jnp.einsum("bm,cmk->bck", features, root)
         residual = jnp.maximum(diagonal - jnp.sum(features**2, axis=1), 0)
         variance = jnp.sum(projected**2, axis=-1) + self.residual_share * residual[:, None]
-        scales, weights, mean_precision, divergence = terms_at(self.law, parameters["law"], dtype)
+        scales, weights, mean_precision, divergence = self.law.terms(parameters["law"], dtype)
         outputs = len(mean)
         if likelihood.couples_outputs:
             draws = max(1, DRAWS // len(scales))
@@ -240,7 +239,7 @@ class _Problem:
 
 
 def _nngp(kernel: Kernel, x1: Any, x2: Any) -> Any:
-    """The kernel matrix inside of a transformation; constants are made tracers by the caller's arguments."""
+    """The kernel matrix in one piece, without the engine's tiles, for functions that are differentiated."""
     rows_fn, cross_fn = kernel.rows_fn("nngp"), kernel.cross_fn("nngp")
     first = rows_fn(x1)
     if x2 is not None:

@@ -19,13 +19,13 @@ from scipy.special import expit, xlogy
 from widetail.files import savable
 from widetail.progress import Progress, reporter
 from widetail.sparse._model import SparseModel
-from widetail.sparse._probabilities import ClassProbabilities, class_probabilities
-from widetail.sparse._remote import FEWEST_OF_CLASS, Known, directions
 from widetail.sparse._rows import CachedRows, variances
-from widetail.sparse._train import train
 from widetail.sparse._variational import Variational
 from widetail.sparse.likelihoods import Categorical
 from widetail.sparse.likelihoods._base import SMALLEST_VARIANCE
+from widetail.sparse.predictions._probabilities import ClassProbabilities, class_probabilities
+from widetail.sparse.predictions._remote import FEWEST_OF_CLASS, Known, directions
+from widetail.sparse.training._train import train
 
 ROWS_TO_TRAIN, ROWS_TO_SCORE = 4096, 2048  # of the models with a class hidden
 FEWEST_ROWS = 300

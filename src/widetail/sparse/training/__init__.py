@@ -1,0 +1,1 @@
+"""How the posterior of a sparse model is found: natural gradients, Adam, choices by held-out rows."""
