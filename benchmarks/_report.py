@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._registry import Result
-from widetail.experiments._machine import origin
+from widetail.experiments.running._machine import origin
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -12,10 +12,10 @@ from scipy.special import xlogy
 
 from benchmarks._registry import Result, benchmark
 from widetail import metrics
-from widetail.experiments._tails import drawn
 from widetail.experiments.sparse import Plain, SparseConfig, latent, plain_model
+from widetail.experiments.unseen import drawn
 from widetail.sparse import CachedRows, Variational, class_probabilities, train
-from widetail.sparse._remote import Known, directions
+from widetail.sparse.predictions._remote import Known, directions
 
 SIZE: dict[str, Any] = {"rows": 10_000, "inducing": 200}
 ROWS_TO_SCORE = 2048

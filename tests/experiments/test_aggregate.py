@@ -7,9 +7,9 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
 
-from widetail.experiments import _paper
-from widetail.experiments._json import as_json, differences
 from widetail.experiments.report import between, ours, paired_differences, papers, side_by_side, summarise, summary
+from widetail.experiments.reporting import _paper
+from widetail.experiments.running._json import as_json, differences
 from widetail.priors import InverseGamma
 
 

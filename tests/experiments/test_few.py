@@ -7,10 +7,7 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from widetail.datasets import FUNCTIONS
-from widetail.experiments import few
-from widetail.experiments._registry import Results
-from widetail.experiments._runner import rows_of, run_tasks
-from widetail.experiments._store import Store
+from widetail.experiments import Results, Store, few, rows_of, run_tasks
 from widetail.kernels import Anova
 
 matplotlib.use("Agg")
@@ -27,8 +24,7 @@ def results(tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_model_is_scored_and_the_report_says_so(results):
-    from widetail.experiments._markdown import to_markdown
-    from widetail.experiments._report import Report
+    from widetail.experiments.report import Report, to_markdown
 
     assert len(results.rows) == 2 * 2 * 5 * 2
     found = few.EXPERIMENT.findings(results)

@@ -8,10 +8,19 @@ from numpy.testing import assert_allclose
 import widetail as wt
 from widetail import datasets, metrics
 from widetail.estimators import _exact
-from widetail.experiments import Results, Store, _reproduce, ensembles, gaussian_classification, rows_of, run_tasks, uci
-from widetail.experiments._priors import best_prior
-from widetail.experiments._regression_models import MODELS, EnsembleSettings, gaussian_processes
-from widetail.experiments._reliability import pooled_reliability
+from widetail.experiments import (
+    Results,
+    Store,
+    ensembles,
+    gaussian_classification,
+    reproduce,
+    rows_of,
+    run_tasks,
+    uci,
+)
+from widetail.experiments.gaussian_classification import best_prior
+from widetail.experiments.reporting._reliability import pooled_reliability
+from widetail.experiments.uci import MODELS, EnsembleSettings, gaussian_processes
 
 matplotlib.use("Agg")
 
@@ -201,7 +210,7 @@ def test_pooled_bins_against_all_points_at_once():
 def test_quick_runs_on_real_data(name, data_folder, tmp_path):
     from .browser import look_at
 
-    page = _reproduce.reproduce(name, out=tmp_path / name, progress=False)
+    page = reproduce(name, out=tmp_path / name, progress=False)
     seen = look_at(page, tmp_path)
     assert all(width > 100 for width in seen["images"])
     assert seen["errors"] == seen["console"] == seen["fetched"] == []

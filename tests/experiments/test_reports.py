@@ -7,8 +7,8 @@ import matplotlib
 import pytest
 
 from widetail import experiments
-from widetail.experiments import _registry, _reproduce
 from widetail.experiments.report import Figure, Report, Section, to_html
+from widetail.experiments.running import _registry, _reproduce
 
 from . import toy
 from .browser import look_at

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from widetail.experiments import Results, Store, rows_of, run_tasks, theory
-from widetail.experiments._convergence import fit_rate
-from widetail.experiments._theory_tasks import result_of
 from widetail.experiments.report import Figure
 from widetail.priors import InverseGamma, PointMass
 
@@ -50,7 +48,7 @@ def tiny(tmp_path_factory):
 @pytest.mark.slow
 def test_findings(tiny):
     found = theory.EXPERIMENT.findings(tiny)
-    checks = result_of(tiny).checks
+    checks = theory.result_of(tiny).checks
     assert len(checks) == 9
     assert {check.laws for check in checks} == {9}  # the correction is for as many as there are
     passed = [sum(check.passed for check in checks if check.is_right == right) for right in (True, False)]
@@ -75,7 +73,7 @@ def test_findings(tiny):
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
-    return result_of(run_one_by_one(theory.TheoryConfig.quick(), tmp_path_factory.mktemp("theory")))
+    return theory.result_of(run_one_by_one(theory.TheoryConfig.quick(), tmp_path_factory.mktemp("theory")))
 
 
 @pytest.mark.slow
@@ -146,7 +144,7 @@ def test_fitted_rate_of_a_known_law():
     widths = np.array([16, 32, 64, 128])
     rng = np.random.default_rng(0)
     errors = 0.02 * 3.0 * widths**-1.5
-    rate, error, constant = fit_rate(widths, 3.0 * widths**-1.5 + errors * rng.normal(size=4), errors)
+    rate, error, constant = theory.fit_rate(widths, 3.0 * widths**-1.5 + errors * rng.normal(size=4), errors)
     assert abs(rate + 1.5) < 4 * error
     assert 0.003 < error < 0.05
     assert abs(np.log(constant / 3.0)) < 0.2
@@ -171,4 +169,4 @@ def test_parts_on_the_disk_are_what_they_were_in_memory(result):
 
 @pytest.mark.slow
 def test_the_full_version(tmp_path):
-    assert result_of(run_one_by_one(theory.TheoryConfig(), tmp_path)).passed
+    assert theory.result_of(run_one_by_one(theory.TheoryConfig(), tmp_path)).passed

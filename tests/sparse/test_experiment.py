@@ -7,7 +7,7 @@ import pytest
 
 import widetail as wt
 from widetail.experiments import Results, sparse, unseen
-from widetail.experiments._image_shifts import shifted_tests, training_images
+from widetail.experiments.images._shifts import shifted_tests, training_images
 from widetail.priors import LogNormal
 
 SMALL = sparse.SparseConfig(
@@ -88,14 +88,14 @@ def test_classes_never_seen():
     )
     rows = [{**task.key, **row} for task in unseen.tasks(small) for row in task.run().rows]
     by_fit = {row["fit"]: row for row in rows if row["law"] == unseen.OWN}
-    plain, doubt = by_fit[unseen.PLAIN], by_fit[unseen.DOUBT]
+    plain, doubt = by_fit[sparse.PLAIN], by_fit[sparse.DOUBT]
     assert len(by_fit) == 6
     assert doubt["nll"] < plain["nll"] - 0.1
     assert doubt["nll_seen"] < plain["nll_seen"] + 0.05
     assert by_fit[unseen.CODED_HELD]["scale"] == pytest.approx(
         by_fit[unseen.CODED]["b"] / (by_fit[unseen.CODED]["a"] - 1), rel=1e-4
     )
-    for fit in (unseen.PLAIN, unseen.SHARED, unseen.CODED_PLAIN, unseen.CODED):
+    for fit in (sparse.PLAIN, unseen.SHARED, unseen.CODED_PLAIN, unseen.CODED):
         by_law = {row["law"]: row for row in rows if row["fit"] == fit}
         tails = [by_law[law]["nll_unseen"] for law in ("t, 4 degrees", "t, 10 degrees", "t, 30 degrees", "normal")]
         assert np.all(np.diff(tails) > 0)  # the heavier, the less is ruled out

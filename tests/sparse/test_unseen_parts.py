@@ -5,10 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from widetail.experiments._published import train_published
-from widetail.experiments._tails import drawn
+from widetail.experiments.unseen import drawn, train_published
 from widetail.sparse import CachedRows, PointScale, class_probabilities
-from widetail.sparse._remote import Known, directions
+from widetail.sparse.predictions._remote import Known, directions
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 from widetail import metrics
 from widetail.estimators import ScaleMixtureRegressor, SparseMixtureRegressor
 from widetail.experiments._noise_cases import Case
-from widetail.experiments._regression_models import rbf_network
+from widetail.experiments.uci._models import rbf_network
 
 # Each stands for a tenth of all probability; the first and the last are the ends of the central 90 %.
 LEVELS = (np.arange(10) + 0.5) / 10

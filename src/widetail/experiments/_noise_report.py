@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from widetail.experiments._aggregate import Rows, summarise
 from widetail.experiments._noise_cases import FAR, MOTORCYCLE, has_motorcycle
 from widetail.experiments._noise_models import AUTO, BOTH, CONSTANT, INPUTS, KNOWN, OURS, PEERS, ROWS, SPARSE
-from widetail.experiments._registry import Findings, Results
-from widetail.experiments._report import Bullets, Prose, Section, Table, TextTable
-from widetail.experiments._tables import ours, side_by_side
+from widetail.experiments.reporting._aggregate import Rows, summarise
+from widetail.experiments.reporting._parts import Bullets, Prose, Section, Table, TextTable
+from widetail.experiments.reporting._tables import ours, side_by_side
+from widetail.experiments.running._registry import Findings, Results
 
 PARTS = ("outliers", "many rows", "inputs", "default")
 WITHOUT_WRONG = (CONSTANT, KNOWN)  # where no target is wrong they are the same

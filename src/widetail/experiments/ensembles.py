@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import log_softmax
 
 from widetail import nn
-from widetail.experiments._classification_report import Comparison
-from widetail.experiments._image_shifts import (
+from widetail.experiments.images._report import Comparison
+from widetail.experiments.images._shifts import (
     CIFAR10_SEVERITY,
     ImageConfig,
     classes_of,
@@ -21,9 +21,9 @@ from widetail.experiments._image_shifts import (
     training_images,
     training_rows,
 )
-from widetail.experiments._paper import ENSEMBLES
-from widetail.experiments._registry import Experiment, Size
-from widetail.experiments._runner import Outcome, Task
+from widetail.experiments.reporting._paper import ENSEMBLES
+from widetail.experiments.running._registry import Experiment, Size
+from widetail.experiments.running._runner import Outcome, Task
 from widetail.finite import ScaledNetwork, fit_ensemble
 from widetail.priors import InverseGamma, PointMass, ScalePrior
 

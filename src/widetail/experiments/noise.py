@@ -8,8 +8,8 @@ from widetail.datasets import UCI_NAMES
 from widetail.experiments import _noise_cases as cases
 from widetail.experiments import _noise_models as models
 from widetail.experiments._noise_report import findings
-from widetail.experiments._registry import Experiment, Size
-from widetail.experiments._runner import Outcome, Task
+from widetail.experiments.running._registry import Experiment, Size
+from widetail.experiments.running._runner import Outcome, Task
 
 # The order in which models are fitted: what is asked for first, so that a report of what there is says most.
 ORDER = (

@@ -12,10 +12,9 @@ import numpy as np
 
 from widetail import metrics, nn
 from widetail.estimators import SparseMixtureClassifier
-from widetail.experiments._aggregate import paired_differences, summarise
-from widetail.experiments._classification_report import CORNER, Comparison
-from widetail.experiments._image_names import shown
-from widetail.experiments._image_shifts import (
+from widetail.experiments.images._names import shown
+from widetail.experiments.images._report import CORNER, Comparison
+from widetail.experiments.images._shifts import (
     CIFAR10_SEVERITY,
     ImageConfig,
     classes_of,
@@ -24,11 +23,12 @@ from widetail.experiments._image_shifts import (
     training_images,
     training_rows,
 )
-from widetail.experiments._paper import SPARSE
-from widetail.experiments._registry import Experiment, Findings, Results, Size
-from widetail.experiments._report import Prose, Section, Table
-from widetail.experiments._runner import Outcome, Task
-from widetail.experiments._tables import ours, side_by_side
+from widetail.experiments.reporting._aggregate import paired_differences, summarise
+from widetail.experiments.reporting._paper import SPARSE
+from widetail.experiments.reporting._parts import Prose, Section, Table
+from widetail.experiments.reporting._tables import ours, side_by_side
+from widetail.experiments.running._registry import Experiment, Findings, Results, Size
+from widetail.experiments.running._runner import Outcome, Task
 from widetail.priors import HalfCauchy, InverseGamma, LogNormal, PointMass, ScalePrior
 from widetail.sparse import (
     CachedRows,

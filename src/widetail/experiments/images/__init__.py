@@ -1,0 +1,1 @@
+"""What the experiments on images share: data and their shifts, and the report on two kinds of models."""

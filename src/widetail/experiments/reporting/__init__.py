@@ -1,0 +1,1 @@
+"""Parts of reports, as a page or as Markdown; means, tables and figures."""

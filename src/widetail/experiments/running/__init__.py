@@ -1,0 +1,1 @@
+"""Doing the tasks of an experiment, keeping what they find, and having the report written."""
