@@ -1,6 +1,5 @@
 """Kernels of one finite model at its present parameters."""
 
-import functools
 from typing import Any
 
 import equinox as eqx
@@ -8,9 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.empirical._arguments import checked_rows, first_row, in_kind_of, precision
+from widetail.empirical._compiled import Compiled, pull_back, push_forward
 from widetail.empirical._evaluate import evaluate, evaluate_diagonal, row_count
-from widetail.empirical._methods import METHODS, WAYS, ByStructure, Way
-from widetail.empirical._models import Apply, as_model, floating
+from widetail.empirical._methods import METHODS, Way
+from widetail.empirical._models import as_model, floating
 from widetail.empirical._outputs import Layout
 from widetail.empirical._plan import Plan, cost_of, make_plan
 from widetail.kernels import Get, Kernel, KernelValues, Rows
@@ -19,40 +20,6 @@ from widetail.progress import Progress
 
 # the kernels' engine makes tiles of about sqrt(320,000 / numbers per pair) rows, and holds 64 MB of prepared rows
 ENGINE_TILE, ENGINE_ROW_NUMBERS = 320_000, 8_000_000
-
-
-class Compiled:
-    """A model, and what was compiled for it: one entry per way, layout of outputs, and kind of input."""
-
-    def __init__(self, apply: Apply):
-        self.apply = apply
-        self.ways: dict[Any, Way] = {}
-
-    def row(self, params: Any, row: Any) -> Any:
-        """The model's output for one row, without the axis of rows."""
-        y = self.apply(params, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], row))
-        if not isinstance(y, jax.Array) or y.ndim < 1 or y.shape[0] != 1:
-            shape = getattr(y, "shape", type(y).__name__)
-            raise ValueError(
-                f"model must return one array with a row for every row of x; for one row it returned {shape}."
-            )
-        return y[0]
-
-    def output_shape(self, params: Any, row: Any) -> tuple[int, ...]:
-        """The shape of what the model returns for one row."""
-        return jax.eval_shape(self.row, params, row).shape
-
-    def way(self, name: str, params: Any, row: Any, layout: Layout) -> Way:
-        """One way, made for inputs like `row`."""
-        leaves, structure = jax.tree.flatten((params, row))
-        kinds = tuple((leaf.shape, jnp.result_type(leaf).name) for leaf in leaves)
-        key = (name, layout, structure, kinds, _doubles_allowed())
-        if key not in self.ways:
-            way = WAYS[name](self.row, params, row, layout)
-            if isinstance(way, ByStructure) and way.walk.meetings.constant_outputs:
-                way = WAYS["jacobian"](self.row, params, row, layout)  # no layer stands between parameters and result
-            self.ways[key] = way
-        return self.ways[key]
 
 
 class EmpiricalKernel(Kernel):
@@ -173,8 +140,8 @@ class EmpiricalKernel(Kernel):
             >>> plan.costs["structured"].flops < plan.costs["jacobian"].flops
             True
         """
-        x1, x2 = _checked(x1, x2)
-        with _precision(self.params, x1, x2):
+        x1, x2 = checked_rows(x1, x2)
+        with precision(self.params, x1, x2):
             return self._plan(x1, x2, outputs, max_memory)
 
     def product(self, x1: Any, x2: Any, vector: Any, *, rows: int = 256) -> Any:
@@ -199,17 +166,17 @@ class EmpiricalKernel(Kernel):
             >>> bool(np.allclose(kernel.product(x, None, v), full))
             True
         """
-        x1, x2 = _checked(x1, x2)
+        x1, x2 = checked_rows(x1, x2)
         second = x1 if x2 is None else x2
         vector = jnp.asarray(vector) if is_traced(vector) else np.asarray(vector)
-        with _precision(self.params, x1, x2, vector):
-            expected = (row_count(second), *self.compiled.output_shape(self.params, _first(second)))
+        with precision(self.params, x1, x2, vector):
+            expected = (row_count(second), *self.compiled.output_shape(self.params, first_row(second)))
             if vector.shape != expected:
                 raise ValueError(f"vector must be shaped like the model's output, {expected}; got {vector.shape}.")
             dual = jax.tree.map(jnp.zeros_like, self.params)
             for start in range(0, expected[0], rows):
                 block = jax.tree.map(lambda leaf, s=start: leaf[s : s + rows], second)
-                step = _pull_back(self.compiled, self.params, block, vector[start : start + rows])
+                step = pull_back(self.compiled, self.params, block, vector[start : start + rows])
                 dual = jax.tree.map(jnp.add, dual, step)
             return self._forward(x1, dual, rows)
 
@@ -231,13 +198,13 @@ class EmpiricalKernel(Kernel):
             >>> kernel.push_forward(np.float32([[1.0], [2.0]]), np.float32(0.5)).tolist()  # 2 a x times the direction
             [[3.0], [6.0]]
         """
-        x, _ = _checked(x, None)
-        with _precision(self.params, x):
+        x, _ = checked_rows(x, None)
+        with precision(self.params, x):
             return self._forward(x, floating(direction), rows)
 
     def _forward(self, x: Any, direction: Any, rows: int) -> Any:
         parts = [
-            _push_forward(self.compiled, self.params, jax.tree.map(lambda leaf, s=s: leaf[s : s + rows], x), direction)
+            push_forward(self.compiled, self.params, jax.tree.map(lambda leaf, s=s: leaf[s : s + rows], x), direction)
             for s in range(0, row_count(x), rows)
         ]
         return jnp.concatenate(parts) if is_traced(parts) else np.concatenate([np.asarray(part) for part in parts])
@@ -263,7 +230,7 @@ class EmpiricalKernel(Kernel):
         """Prepare rows for the mean over the outputs."""
 
         def rows(x: Any) -> Rows:
-            way = self._engine_way(x)
+            way = self._default_way(x)
             prepared = way.rows(self.params, x)
             nngp = way.nngp_aligned(prepared, prepared)[:, 0, 0, 0] if get != "ntk" else None
             ntk = way.aligned(self.params, prepared, prepared)[:, 0, 0, 0] if get != "nngp" else None
@@ -275,7 +242,7 @@ class EmpiricalKernel(Kernel):
         """Combine prepared rows."""
 
         def cross(rows1: Rows, rows2: Rows) -> KernelValues:
-            way = self._engine_way(rows1.inputs)
+            way = self._default_way(rows1.inputs)
             nngp = way.nngp(rows1.statistics, rows2.statistics)[..., 0, 0, 0] if get != "ntk" else None
             ntk = None
             if get != "nngp":
@@ -284,17 +251,11 @@ class EmpiricalKernel(Kernel):
 
         return cross
 
-    def _engine_way(self, x: Any) -> Way:
-        row = _first(x)
-        layout = Layout.of("mean", self.compiled.output_shape(self.params, row))
-        name = "structured" if self.method == "auto" else self.method
-        return self._ways((name,), row, layout)[name]
-
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
         """Run the model's shapes."""
         dtype = jnp.result_type(*jax.tree.leaves(self.params))
         try:
-            with _precision(self.params):
+            with precision(self.params):
                 self.compiled.output_shape(self.params, jax.ShapeDtypeStruct(input_shape, dtype))
         except (TypeError, ValueError) as error:
             rows = "n, " + ", ".join(map(str, input_shape))
@@ -303,59 +264,56 @@ class EmpiricalKernel(Kernel):
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """As many as keep the prepared rows of a tile small."""
         dtype = jnp.result_type(*jax.tree.leaves(self.params))
-        with _precision(self.params):
-            way = self._engine_way(jax.ShapeDtypeStruct((1, *input_shape), dtype))
+        with precision(self.params):
+            way = self._default_way(jax.ShapeDtypeStruct((1, *input_shape), dtype))
         rows = max(1, min(500, ENGINE_ROW_NUMBERS // max(1, way.row_numbers)))
         return max(way.one_row_numbers, ENGINE_TILE // rows**2, 1)
 
     # inside
 
-    def _ways(self, names: tuple[str, ...], row: Any, layout: Layout) -> dict[str, Way]:
+    def _ways(self, names: tuple[str, ...], x: Any, outputs: Any) -> dict[str, Way]:
+        """Ways by name for inputs like `x`, rows first."""
+        row = first_row(x)
+        layout = Layout.of(outputs, self.compiled.output_shape(self.params, row))
         return {name: self.compiled.way(name, self.params, row, layout) for name in names}
 
+    def _default_way(self, x: Any, outputs: Any = "mean") -> Way:
+        """The way that was asked for; with "auto" the structured one, where there is no plan to go by."""
+        name = "structured" if self.method == "auto" else self.method
+        return self._ways((name,), x, outputs)[name]
+
     def _plan(self, x1: Any, x2: Any, outputs: Any, max_memory: Any) -> Plan:
-        row = _first(x1)
-        layout = Layout.of(outputs, self.compiled.output_shape(self.params, row))
-        ways = self._ways(METHODS, row, layout)
+        ways = self._ways(METHODS, x1, outputs)
         return make_plan(ways, row_count(x1), None if x2 is None else row_count(x2), self.method, max_memory)
 
     def _evaluate(self, get: str, x1: Any, x2: Any, outputs: Any, max_memory: Any, progress: Progress) -> Any:
-        x1, x2 = _checked(x1, x2)
+        x1, x2 = checked_rows(x1, x2)
         if is_traced(self.params, x1, x2):
-            row = _first(x1)
-            way = self._traced_way(row, Layout.of(outputs, self.compiled.output_shape(self.params, row)))
+            way = self._default_way(x1, outputs)
             rows1 = way.rows(self.params, x1)
             rows2 = rows1 if x2 is None else way.rows(self.params, x2)
             values = way.cross(self.params, rows1, rows2) if get == "ntk" else way.nngp(rows1, rows2)
             return way.layout.restore(values)
-        with _precision(self.params, x1, x2):
+        with precision(self.params, x1, x2):
             plan = self._plan(x1, x2, outputs, max_memory)
-            row = _first(x1)
-            layout = Layout.of(outputs, self.compiled.output_shape(self.params, row))
-            way = self._ways((plan.method,), row, layout)[plan.method]
+            way = self._ways((plan.method,), x1, outputs)[plan.method]
             values = evaluate(way, plan.costs[plan.method], self.params, x1, x2, get, progress)
-            return _like(values, x1)
+            return in_kind_of(values, x1)
 
     def _diagonal(self, get: str, x1: Any, x2: Any, outputs: Any) -> Any:
-        x1, x2 = _checked(x1, x2)
+        x1, x2 = checked_rows(x1, x2)
         if x2 is not None and row_count(x1) != row_count(x2):
             raise ValueError(f"x1 and x2 must have as many rows; got {row_count(x1)} and {row_count(x2)}.")
         traced = is_traced(self.params, x1, x2)
-        with _precision(self.params, x1, x2):
-            row = _first(x1)
-            layout = Layout.of(outputs, self.compiled.output_shape(self.params, row))
-            way = self._traced_way(row, layout)
+        with precision(self.params, x1, x2):
+            way = self._default_way(x1, outputs)
             if traced:
                 rows1 = way.rows(self.params, x1)
                 rows2 = rows1 if x2 is None else way.rows(self.params, x2)
                 values = way.aligned(self.params, rows1, rows2) if get == "ntk" else way.nngp_aligned(rows1, rows2)
                 return way.layout.restore(values)
             cost = cost_of(way, min(row_count(x1), 64), None, 1 << 29)
-            return _like(evaluate_diagonal(way, cost, self.params, x1, x2, get), x1)
-
-    def _traced_way(self, row: Any, layout: Layout) -> Way:
-        name = "structured" if self.method == "auto" else self.method
-        return self._ways((name,), row, layout)[name]
+            return in_kind_of(evaluate_diagonal(way, cost, self.params, x1, x2, get), x1)
 
     def __repr__(self) -> str:
         size = sum(leaf.size for leaf in jax.tree.leaves(self.params))
@@ -389,61 +347,3 @@ class Tangent(Kernel):
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """Those of the model."""
         return self.empirical.numbers_per_pair(input_shape)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _pull_back(compiled: Compiled, params: Any, x: Any, vector: Any) -> Any:
-    y, back = jax.vjp(lambda p: compiled.apply(p, x), params)
-    return back(jnp.asarray(vector, y.dtype))[0]
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _push_forward(compiled: Compiled, params: Any, x: Any, tangent: Any) -> Any:
-    return jax.jvp(lambda p: compiled.apply(p, x), (params,), (tangent,))[1]
-
-
-def _first(x: Any) -> Any:
-    """The first row, without the axis of rows, as shape and dtype."""
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jnp.result_type(leaf.dtype)), x)
-
-
-def _checked(x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Arrays with rows, of one kind on both sides."""
-    x1 = _arrays("x1", x1)
-    if x2 is None:
-        return x1, None
-    x2 = _arrays("x2", x2)
-    shapes1, shapes2 = (jax.tree.map(lambda leaf: leaf.shape[1:], x) for x in (x1, x2))
-    if shapes1 != shapes2:
-        raise ValueError(f"x1 and x2 must agree in all axes but the first; got rows of shapes {shapes1} and {shapes2}.")
-    return x1, x2
-
-
-def _arrays(name: str, x: Any) -> Any:
-    x = jax.tree.map(lambda leaf: leaf if eqx.is_array(leaf) else np.asarray(leaf), x)
-    if isinstance(x, list):  # nested lists of numbers are one array
-        x = np.asarray(x)
-    for leaf in jax.tree.leaves(x):
-        if leaf.dtype == object or leaf.ndim < 1 or 0 in leaf.shape:
-            raise ValueError(f"{name} must be a non-empty array of numbers with rows first; got shape {leaf.shape}.")
-        if not is_traced(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating) and not np.isfinite(np.sum(leaf)):
-            raise ValueError(f"{name} must be finite; it has NaN or infinite entries. Impute or drop them.")
-    if not jax.tree.leaves(x):
-        raise ValueError(f"{name} must be an array with rows first; got {x!r}.")
-    return x
-
-
-def _precision(*trees: Any) -> Any:
-    """Double precision if anything that goes in has it."""
-    leaves = [leaf for leaf in jax.tree.leaves(trees) if eqx.is_array(leaf)]
-    return jax.enable_x64(any(leaf.dtype == np.float64 for leaf in leaves) or _doubles_allowed())
-
-
-def _doubles_allowed() -> bool:
-    """Whether JAX is in double precision here."""
-    return jnp.zeros((), float).dtype == np.float64
-
-
-def _like(values: np.ndarray, x: Any) -> Any:
-    """NumPy for NumPy, JAX for JAX."""
-    return jnp.asarray(values) if isinstance(jax.tree.leaves(x)[0], jax.Array) else values
