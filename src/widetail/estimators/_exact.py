@@ -247,10 +247,6 @@ class ExactEstimator(TableInputs, SavedEstimator):
             self._with_gaps = self._conditioned_with_gaps()
         return self._with_gaps
 
-    def _posterior_at(self, x: np.ndarray) -> Posterior:
-        found = self._mixture_at(x)
-        return found.posteriors[0] if isinstance(found, WeightedPosterior) else found
-
     def _conditioned_with_gaps(self) -> "WeightedPosterior | Posterior":
         assert self.table_ is not None
         places, posterior = self.table_.places_, self.posterior_

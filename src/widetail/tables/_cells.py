@@ -6,7 +6,6 @@ Nothing here imports a library of frames: a frame brings its own methods.
 import datetime
 import decimal
 import numbers
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -205,8 +204,3 @@ def written_date(day: float) -> str:
 def present_texts(cells: Cells) -> list[str]:
     """Every text that occurs, as often as it does, in order."""
     return [cells.texts[place] for place in cells.values if place >= 0]
-
-
-def rows_where(mask: np.ndarray | Sequence[bool] | Iterable[bool], first_row: int) -> np.ndarray:
-    """Numbers of the rows where something holds."""
-    return np.flatnonzero(np.asarray(mask)) + first_row
