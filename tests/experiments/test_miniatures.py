@@ -61,7 +61,7 @@ def small_table():
 @pytest.fixture(scope="module")
 def regression(small_table, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uci, "load_regression", lambda name: small_table)
+        patch.setattr("widetail.experiments.uci._experiment.load_regression", lambda name: small_table)
         # one architecture to compile in place of four
         patch.setattr(_exact, "default_networks", lambda features: {"erf, depth 1": wt.nn.mlp(1, "erf")})
         yield results_of(uci.EXPERIMENT, UCI, tmp_path_factory.mktemp("uci"))
