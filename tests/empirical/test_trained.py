@@ -10,9 +10,10 @@ import widetail as wt
 from widetail.empirical import LinearisedRegressor
 
 RNG = np.random.default_rng(3)
-PARAMS = {"a": np.array([0.5, -0.2, 0.1])}
 X = RNG.uniform(-1.0, 1.0, size=(12, 1))
 Y = 1.0 + X[:, 0] + 0.3 * RNG.normal(size=12)
+PARAMS = {"a": np.array([0.95, 1.0, 0.1])}  # nearly trained
+UNTRAINED = {"a": np.array([0.5, -0.2, 0.1])}
 
 
 def apply(params, x):
@@ -59,6 +60,18 @@ def test_the_noise_is_the_likeliest_one(fitted):
         assert log_evidence(factor * fitted.noise_) < log_evidence(fitted.noise_)
 
 
+def test_noise_is_at_least_what_the_network_leaves_unexplained(fitted):
+    far = LinearisedRegressor(apply, UNTRAINED, prior=wt.InverseGamma(2.0, 0.5)).fit(X, Y)
+    error = np.mean((Y - slopes(X) @ UNTRAINED["a"]) ** 2)
+
+    def variance(noise):
+        matrix = slopes(X) @ slopes(X).T + noise * np.eye(12)
+        return noise * (Y @ np.linalg.solve(matrix, Y)) / 12
+
+    assert variance(fitted.noise_) > np.mean((Y - slopes(X) @ PARAMS["a"]) ** 2)  # here the evidence decides
+    assert variance(0.7 * far.noise_) < error <= variance(far.noise_)
+
+
 def test_predictions_are_those_of_the_network(fitted):
     assert_allclose(fitted.predict(X), slopes(X) @ PARAMS["a"], rtol=1e-6)
     # where it was trained as the linear model would be, they are those of the regression
@@ -81,7 +94,7 @@ def test_as_scikit_learn_has_it(fitted):
     from sklearn.base import clone
 
     assert clone(fitted).get_params()["noise"] is None
-    assert fitted.score(X, Y) < 0.0  # this network was never trained
+    assert fitted.score(X, Y) > 0.5
     mean, std = fitted.predict(X, return_std=True)
     assert_allclose(mean, fitted.predict(X), rtol=1e-12)
     lower, upper = fitted.predict_interval(X, 0.5)

@@ -29,8 +29,10 @@ class LinearisedRegressor(RegressorMixin, BaseEstimator):
     A trained network fits its own rows too well, so the size of its errors there says little about others. What says
     more is how far training has moved the parameters: the evidence of the linear model is that of targets
     $t = y - f + J \hat\theta \sim N(0, \beta A)$. The $s^2$ with the largest evidence is taken, and the posterior of
-    $\beta$ given $t$. Rows that the network has not seen, `fit(X, y, X_held, y_held)`, serve the same purpose, better:
-    then the errors there decide.
+    $\beta$ given $t$. But the linear model may fit its rows far better than the network does, whose training stopped
+    before; the variance of the noise, $\beta s^2$, is therefore at least the network's mean squared error there.
+    Rows that the network has not seen, `fit(X, y, X_held, y_held)`, serve the same purpose, better: then the errors
+    there decide.
 
     Args:
         model: a trained network: `apply(params, x)`, `net.at_width(n)`, an Equinox or a Flax NNX module.
@@ -83,8 +85,8 @@ class LinearisedRegressor(RegressorMixin, BaseEstimator):
         self._x = np.asarray(X)
         y = check_targets(self._x, y)
         self._like, self.n_features_in_ = y, self._x.shape[-1]
-        targets = two_dimensional(y) - self._network(self._x, two_dimensional(y).shape[1])
-        targets = targets + self.kernel_.push_forward(self._x, self.kernel_.params).reshape(targets.shape)
+        unexplained = two_dimensional(y) - self._network(self._x, two_dimensional(y).shape[1])
+        targets = unexplained + self.kernel_.push_forward(self._x, self.kernel_.params).reshape(unexplained.shape)
         matrix = np.asarray(self.kernel_.ntk(self._x), float)
         self._unit = float(np.mean(np.diag(matrix))) or 1.0
         values, self._vectors = scipy.linalg.eigh(matrix)
@@ -94,6 +96,8 @@ class LinearisedRegressor(RegressorMixin, BaseEstimator):
         if held is None:
             rotated = self._vectors.T @ targets
             measured = [(rotated, self._values + noise) for noise in noises]
+            allowed = _loud_enough(noises, measured, float(np.mean(unexplained**2)))
+            noises, measured = noises[allowed:], measured[allowed:]
         else:
             errors, own, cross = held
             measured = [(errors, self._width(own, cross, noise)) for noise in noises]
@@ -158,6 +162,12 @@ class LinearisedRegressor(RegressorMixin, BaseEstimator):
         targets = two_dimensional(check_targets(x, y))
         errors = targets - self._network(x, targets.shape[1])
         return errors, np.asarray(self.kernel_.ntk_diagonal(x), float), self._rotated(x)
+
+
+def _loud_enough(noises: np.ndarray, measured: list[tuple[np.ndarray, np.ndarray]], least: float) -> int:
+    """The first of increasing noises whose variance, at the likeliest scale, reaches `least`; the last if none does."""
+    scales = [float(np.mean(errors**2 / variances[:, None])) for errors, variances in measured]
+    return int(np.argmax([*(noises * scales >= least)[:-1], True]))
 
 
 def _likeliest_scale(measured: list[tuple[np.ndarray, np.ndarray]]) -> float:
