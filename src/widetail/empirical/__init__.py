@@ -12,6 +12,7 @@ from widetail.empirical._outputs import Layout as Layout
 from widetail.empirical._plan import Cost as Cost
 from widetail.empirical._plan import Plan as Plan
 from widetail.empirical._trained import LinearisedRegressor as LinearisedRegressor
+from widetail.empirical._trained_classifier import LinearisedClassifier as LinearisedClassifier
 from widetail.empirical._training import LinearTraining as LinearTraining
 from widetail.empirical._training import max_rate as max_rate
 from widetail.empirical._training import train_by_flow as train_by_flow
