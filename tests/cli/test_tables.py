@@ -27,6 +27,16 @@ def test_csv_of_several_kinds(tmp_path, text):
     assert read(path) == {"a": ["1", "2", "3", "4"], "b": ["x", "y", "z", "w"]}
 
 
+@pytest.mark.parametrize("first", ["sep=;", "SEP=;\r"])
+def test_what_spreadsheets_say_of_separators_is_no_header(tmp_path, first):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{first}\na;b\n1;2,5\n")
+    assert read(path) == {"a": ["1"], "b": ["2,5"]}
+    path.write_text(f'{first}\na;b\n1;"2"3\n')
+    with pytest.raises(CommandError, match="line 3: "):
+        read(path)
+
+
 def test_csv_quotes_and_missing_cells(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('a,b\n"1\n2","x ""y"", z"\nNA,\n')
@@ -57,6 +67,7 @@ HOSTILE = {
     "utf-16": ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
     "a million columns": (lambda: b",".join(b"c%d" % i for i in range(1_000_000)) + b"\n", "1000000 columns"),
     "the same name twice": (b"a,b,a\n1,2,3\n", "'a'"),
+    "nothing but empty lines": (b"\n\n\n", "the first line is empty"),
     "a column without a name": (b"a,,b\n1,2,3\n", "column 2 has no name"),
     "ragged": (b"a,b\n1,2\n1,2,3\n", "row 2 has 3 cells"),
     "an open quote": (b'a,b\n1,2\n1,"2\n3,4\n', "quote is opened in line 3 and not closed"),

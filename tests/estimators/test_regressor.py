@@ -65,6 +65,12 @@ def test_extreme_magnitudes(scale, noise):
     assert_allclose(prediction / scale, x[:, 0], atol=0.1)
 
 
+def test_targets_that_overflow_are_named():
+    x = np.linspace(0.5, 1.0, 24)[:, None]
+    with pytest.raises(ValueError, match=r"y has values up to 1e\+308"):
+        wt.ScaleMixtureRegressor(net=NET).fit(x, x[:, 0] * 1e308)
+
+
 @pytest.mark.parametrize("case", ["one row", "constant y", "duplicates", "constant column", "fewer rows than columns"])
 def test_degenerate_data(case):
     rng = np.random.default_rng(0)

@@ -181,3 +181,9 @@ def test_many_levels_are_read_in_a_moment(levels):
     cells = np.arange(levels).astype(str).astype(object)
     encoder = TableEncoder(categorical=["id"]).fit(pl.DataFrame({"id": cells, "a": np.arange(float(levels))}))
     assert encoder.left_out_ == {"id": "every text is different"}
+
+
+def test_numbers_with_units_are_left_out_and_told_apart_from_names():
+    weights = [f"{i / 7:.3f} kg" for i in range(60)]
+    encoder = TableEncoder().fit(pl.DataFrame({"weight": weights, "a": np.arange(60.0)}))
+    assert "'0.000 kg', hold numbers with something behind" in encoder.left_out_["weight"]

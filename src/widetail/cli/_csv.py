@@ -4,6 +4,7 @@ polars reads faster, but fills cells that a row lacks with nulls, and cannot say
 """
 
 import csv
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -14,6 +15,8 @@ from widetail.cli._errors import CommandError
 from widetail.cli._tables import BATCH_ROWS, Table, check_columns, no_rows
 
 DELIMITERS = ",;\t|"
+# what some spreadsheets write before the header, for each other
+SEPARATOR_LINES = [f"sep={delimiter}" for delimiter in (*DELIMITERS.replace("\t", ""), "")]
 MOST_CHARACTERS_OF_A_LINE = 1 << 26
 WIDE_ENCODINGS = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
 
@@ -30,6 +33,8 @@ class CsvTable(Table):
         if b"\0" in start:
             raise CommandError(f"{str(path)!r} holds NUL bytes, so it is not a CSV file; export it as CSV or Parquet.")
         header = next(self._lines(), "")
+        self.lines_before = int(header.strip().lower() in SEPARATOR_LINES)
+        header = next(itertools.islice(self._lines(), self.lines_before, None), "")
         self.delimiter = delimiter or max(DELIMITERS, key=header.count)
         # spreadsheets separate by semicolons where commas stand before decimals
         self.usual_decimal = {",": ".", ";": ","}.get(self.delimiter)  # type: ignore
@@ -63,15 +68,17 @@ class CsvTable(Table):
         return pl.DataFrame([pl.Series(name, cells, dtype=pl.String) for name, cells in columns])
 
     def _records(self) -> Iterator[list[str]]:
-        reader = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
+        lines = itertools.islice(self._lines(), self.lines_before, None)
+        reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
         while True:
-            before = reader.line_num
+            before = reader.line_num + self.lines_before
             try:
                 yield next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                raise CommandError(f"{str(self.path)!r}: {_complaint(error, before + 1, reader.line_num)}") from None
+                line = reader.line_num + self.lines_before
+                raise CommandError(f"{str(self.path)!r}: {_complaint(error, before + 1, line)}") from None
 
     def _lines(self) -> Iterator[str]:
         with self.path.open(encoding="utf-8-sig", newline="") as file:

@@ -89,6 +89,8 @@ def check_columns(path: Path, columns: list[str]) -> list[str]:
         raise CommandError(
             f"{str(path)!r} has {len(columns)} columns, at most {MOST_COLUMNS} are read; select those that matter."
         )
+    if not any(name.strip() for name in columns):
+        raise CommandError(f"{str(path)!r}: the first line is empty; it must name all columns.")
     unnamed = [number for number, name in enumerate(columns, 1) if not name.strip()]
     if unnamed:
         raise CommandError(f"{str(path)!r}: column {unnamed[0]} has no name; the first line must name all columns.")

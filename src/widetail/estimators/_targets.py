@@ -21,6 +21,7 @@ TARGETS = ("auto", "real", "positive", "bounded", "integer")
 
 # Units of the map of positive targets, as multiples of their median: from hardly bent to a logarithm of them all.
 UNITS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
+LARGEST = 1e304  # of a target: sums of them and units of maps are numbers too
 MOST_ROWS = 200  # by whose evidence maps are compared
 MOST_NUMBERS = 4_000_000  # features times pairs of rows that are compared by
 FEWEST_ROWS = 20
@@ -102,6 +103,9 @@ def recognise(
         seed: of the rows that are compared by.
         has_outliers: whether some of the targets may be wrong: the map is then that of ordinary rows.
     """
+    largest = float(np.max(np.abs(y)))
+    if largest > LARGEST:
+        raise ValueError(f"y has values up to {largest:.3g} in size, whose spread overflows; use other units.")
     if y.ndim > 1 or kind == "real":
         return Target()
     is_whole = bool(np.all(y == np.round(y)))
