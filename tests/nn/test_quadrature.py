@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.integrate
+import scipy.stats
 
 from widetail import nn
 
@@ -94,3 +96,26 @@ def test_named_functions_are_elementwise_ones():
 def test_an_order_that_no_memory_holds_is_refused_before_it_is_tried(layer):
     with pytest.raises(ValueError, match="at most 4096; got 1000000000"):
         layer(order=10**9)
+
+
+def _half_tanh(z):
+    return jnp.where(z > 0, jnp.tanh(z), 0.0)  # with a kink at zero
+
+
+@pytest.mark.parametrize("deviation", [20.0, 1e3, 1e6])
+def test_large_inputs_are_exact_for_equal_ones(deviation):
+    """All that tanh does is within a millionth of the standard deviation of its argument then."""
+    z = np.linspace(0, 40, 400_001)
+    within = 1 / np.cosh(z) ** 2
+    density = 2 * scipy.stats.norm.pdf(z / deviation) / deviation
+    found, slope = nn.Tanh().at_equal(jnp.asarray(deviation**2, jnp.float32))
+    np.testing.assert_allclose(found, 1 - scipy.integrate.trapezoid(within * density, z), rtol=1e-6)
+    np.testing.assert_allclose(slope, scipy.integrate.trapezoid(within**2 * density, z), rtol=1e-5)
+    x = np.array([[deviation], [-deviation]])
+    half = nn.Elementwise(_half_tanh)
+    found, slope = half.at_equal(jnp.asarray(deviation**2, jnp.float32))
+    np.testing.assert_allclose(found, 0.5 - 0.5 * scipy.integrate.trapezoid(within * density, z), rtol=1e-6)
+    np.testing.assert_allclose(slope, 0.5 * scipy.integrate.trapezoid(within**2 * density, z), rtol=1e-5)
+    k = nn.Sequential(nn.Dense(weight_var=1.0), nn.Tanh()).kernel(x)
+    exact = deviation**2 * scipy.integrate.trapezoid(within**2 * density, z)
+    np.testing.assert_allclose(k.ntk - k.nngp, exact * np.array([[1, -1], [-1, 1]]), rtol=1e-7)

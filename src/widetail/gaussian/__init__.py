@@ -4,6 +4,7 @@ from widetail.gaussian import arc as arc
 from widetail.gaussian._breaks import Breaks as Breaks
 from widetail.gaussian._breaks import find_breaks as find_breaks
 from widetail.gaussian._complaints import complaint as complaint
+from widetail.gaussian._hermite import graded_rule as graded_rule
 from widetail.gaussian._hermite import hermite_coefficients as hermite_coefficients
 from widetail.gaussian._hermite import hermite_rule as hermite_rule
 from widetail.gaussian._hermite import mehler_sum as mehler_sum

@@ -14,6 +14,7 @@ from widetail.gaussian._hermite import with_remainders
 
 FARTHEST = 13  # standard deviations; beyond them the Gaussian weight is below 1e-37
 NODES = 24  # in every piece
+QUARTERINGS = 11  # of the first of the even pieces
 
 
 def coefficients_by_pieces(
@@ -37,6 +38,8 @@ def coefficients_by_pieces(
     """
     # A piece must be short enough for the waves of the highest polynomial, about sqrt(2 order) radians a unit.
     even_parts = np.linspace(0, FARTHEST, 1 + max(6, math.ceil(math.sqrt(order))))
+    # What a function does beside its breaks is close to zero for a variable that varies much more.
+    even_parts = np.concatenate([[0], even_parts[1] * 0.25 ** np.arange(QUARTERINGS, 0, -1), even_parts[1:]])
     column = (-1,) + (1,) * norm.ndim
     breaks = jnp.clip(points * inverse, 0, FARTHEST)
     fixed = jnp.broadcast_to(jnp.asarray(even_parts, norm.dtype).reshape(column), (len(even_parts), *norm.shape))

@@ -240,7 +240,8 @@ def _reason_against(column: Column, found: _Found) -> str | None:
     """Why nothing can be learned from a column, if so."""
     if column.kind == "category":
         if not column.levels and looks_measured(found.cells) and np.isnan(PLAIN.parse(found.texts[:100])).all():
-            return f"its texts, such as {shortened(found.texts[0])}, hold numbers with something behind them; leave that out"
+            example = shortened(found.texts[0])
+            return f"its texts, such as {example}, hold numbers with something behind them; leave that out"
         if not column.levels:
             return "every text is different"
         only_one = len({level_key(text) for text in found.cells.texts}) == 1

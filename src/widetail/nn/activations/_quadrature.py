@@ -13,8 +13,8 @@ from widetail.gaussian import (
     coefficients_by_pieces,
     complaint,
     find_breaks,
+    graded_rule,
     hermite_coefficients,
-    hermite_rule,
     mehler_sum,
     norm_and_inverse,
 )
@@ -47,7 +47,7 @@ class HermiteActivation(Activation):
         if breaks.points:
             value, slope = coefficients_by_pieces(both, breaks.distances(norm), norm, inverse, self.order)
         else:
-            nodes, projection, weights = hermite_rule(self.order, str(variance.dtype))
+            nodes, projection, weights = graded_rule(self.order, str(variance.dtype))
             found = both(nodes.reshape(-1, *(1,) * variance.ndim) * norm)
             value, slope = (hermite_coefficients(values, projection, weights) for values in found)
         return {"inverse": inverse, "value": value, "slope": slope}
@@ -91,8 +91,8 @@ class Elementwise(HermiteActivation):
 
     The sigmoid at a variance of $4 v$ is like tanh at $v$. With jumps, inputs of correlations above 0.97 that differ
     in length have larger errors, up to 6 % for one of twice the other's variance in the same direction. What a smooth
-    function does within less than a fifth of a standard deviation is missed: a narrow peak has to be a function with
-    jumps. Prefer a layer with a closed form where there is one.
+    function does within less than a tenth of a standard deviation, other than near zero, is missed: a narrow peak has
+    to be a function with jumps. Prefer a layer with a closed form where there is one.
 
     Args:
         fn: a JAX function that acts on every entry, such as `jax.nn.silu`.

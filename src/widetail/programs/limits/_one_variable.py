@@ -16,8 +16,8 @@ from widetail.gaussian import (
     Breaks,
     coefficients_by_pieces,
     find_breaks,
+    graded_rule,
     hermite_coefficients,
-    hermite_rule,
     mehler_sum,
     norm_and_inverse,
     spread_power,
@@ -176,7 +176,7 @@ def hermite(expression: Expression, slope: bool, order: int, mean: Any, variance
     if breaks.points:
         value = coefficients_by_pieces(values_at, breaks.distances(norm, mean), norm, inverse, order)
     else:
-        nodes, projection, weights = hermite_rule(order, str(variance.dtype))
+        nodes, projection, weights = graded_rule(order, str(variance.dtype))
         value = hermite_coefficients(values_at(nodes.reshape(-1, 1) * norm), projection, weights)
     return {"inverse": inverse, "value": value}
 
