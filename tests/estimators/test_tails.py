@@ -52,6 +52,34 @@ def test_rows_count_as_often_as_observed():
     assert_allclose(weighted.factor, same.factor, rtol=1e-4)
 
 
+def test_numbers_that_were_learned_make_left_out_rows_too_near():
+    scores = np.random.default_rng(0).normal(size=100)
+    left = LeftOut(np.zeros(100), np.ones(100))
+    tails = Tails.measure(scores, left, np.ones(100), learned=10)
+    larger = Tails.measure(np.sqrt(1.2) * scores, left, np.ones(100))
+    assert_allclose(tails.factor, larger.factor)
+
+
+@pytest.mark.slow
+def test_intervals_of_learned_processes_hold_more_of_what_they_promise():
+    rng = np.random.default_rng(0)
+    new = slice(60, None)
+    covered: dict[int, list[float]] = {0: [], 1: []}
+    for _ in range(20):
+        x = rng.normal(size=(360, 5))
+        kernel = np.asarray(wt.kernels.RBF().kernel(x / np.exp(rng.normal(size=5)) / 2).nngp)
+        y = np.linalg.cholesky(kernel + 1e-8 * np.eye(360)) @ rng.normal(size=360) + 0.2 * rng.normal(size=360)
+        net = wt.nn.Sequential(wt.nn.Dense(weight_var=np.full(5, 0.3)), wt.nn.Rbf())
+        fit = wt.fit_evidence(wt.ScaleMixture(net, noise=wt.ScaledNoise(0.05)), x[:60], y[:60], max_iterations=60)
+        posterior = fit.process.posterior(x[:60], y[:60])
+        for is_mended, shares in covered.items():
+            learned = is_mended * len(fit.learned)
+            tails = Tails.measure(y[:60], posterior.left_out(), np.ones(60), learned=learned)
+            shares.append(wt.metrics.coverage(tails.apply(posterior(x[new])), y[new], 0.9))
+    assert np.mean(covered[0]) < 0.85
+    assert np.mean(covered[0]) + 0.02 < np.mean(covered[1]) < 0.92
+
+
 def test_calibration_mends_coverage_and_score_under_heavy_tailed_noise():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, size=(800, 1))

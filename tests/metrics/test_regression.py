@@ -109,6 +109,19 @@ def test_coverage_counts_points(predictive, y):
     assert metrics.coverage_of_interval(y, y, y) == 1.0
 
 
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
+def test_steps_are_covered_in_part(level):
+    upto = np.arange(1, 7) / 6  # a die that shows every face once
+    below = upto - 1 / 6
+    assert metrics.coverage_of_steps(below, upto, level) == pytest.approx(level)
+    # without steps it is the share of points in the interval
+    probability = np.random.default_rng(0).uniform(size=50)
+    inside = np.mean(np.abs(probability - 0.5) <= level / 2)
+    assert metrics.coverage_of_steps(probability, probability, level) == inside
+    with pytest.raises(ValueError, match="below and upto must be probabilities"):
+        metrics.coverage_of_steps(upto, below, level)
+
+
 def test_bad_input_is_named(predictive, y, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as users have it
     with pytest.raises(TypeError, match=r"must have a method log_prob\(y\), got ndarray"):

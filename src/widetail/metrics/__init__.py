@@ -1,7 +1,8 @@
 """Proper scores, calibration and detection; units and conventions are in each docstring.
 
-Of distributions of a real target: `log_score`, `nll`, `rmse`, `crps`, `interval_score`, `pit`, `coverage`. Of class
-probabilities: `nll_from_probabilities`, `accuracy`, `brier`, `ece`. Of out-of-distribution scores: `auroc`.
+Of distributions of a real target: `log_score`, `nll`, `rmse`, `crps`, `interval_score`, `pit`, `coverage`,
+`coverage_of_steps`. Of class probabilities: `nll_from_probabilities`, `accuracy`, `brier`, `ece`. Of
+out-of-distribution scores: `auroc`.
 """
 
 from widetail.metrics._classification import Reliability as Reliability
@@ -16,6 +17,7 @@ from widetail.metrics._inputs import Array as Array
 from widetail.metrics._inputs import real_array as real_array
 from widetail.metrics._regression import coverage as coverage
 from widetail.metrics._regression import coverage_of_interval as coverage_of_interval
+from widetail.metrics._regression import coverage_of_steps as coverage_of_steps
 from widetail.metrics._regression import crps as crps
 from widetail.metrics._regression import crps_from_quantiles as crps_from_quantiles
 from widetail.metrics._regression import crps_from_samples as crps_from_samples

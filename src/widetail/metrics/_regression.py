@@ -162,8 +162,7 @@ def coverage(predictive: Any, y: Real[Array, "*points"], level: float | int) -> 
 
     The ends of the interval count as inside.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level}; 0.9 means the central 90 %.")
+    _check_level("level", level)
     target = real_array("y", y)
     if not hasattr(predictive, "interval"):
         raise TypeError(f"predictive must have a method interval(level), got {type(predictive).__name__}.")
@@ -181,6 +180,38 @@ def coverage_of_interval(
     return float(np.mean((low <= target) & (target <= high)))
 
 
+def coverage_of_steps(below: Float[Array, "*points"], upto: Float[Array, "*points"], level: float | int) -> float:
+    """Coverage of the central intervals of whole numbers and other steps; `level` itself if calibrated.
+
+    An interval whose ends are steps holds more than it promises. Here a step counts with the part of its probability
+    that lies between the levels of the interval, (1 - level) / 2 and (1 + level) / 2: what intervals would hold on
+    average if their ends were taken in at random, so that each of them has probability `level`.
+
+    Args:
+        below: predictive probability of less than y, one value per point.
+        upto: predictive probability of y or less.
+        level: of the intervals.
+
+    Example:
+        >>> import numpy as np
+        >>> from widetail import metrics
+        >>> upto = np.array([0.5, 1.0])  # a fair coin, once tails and once heads: half of each step is in between
+        >>> metrics.coverage_of_steps(upto - 0.5, upto, level=0.5)
+        0.5
+    """
+    _check_level("level", level)
+    low, high = real_array("below", below), real_array("upto", upto)
+    _check_same_shape("upto", high, low)
+    if not (np.all(low >= 0) and np.all(high <= 1) and np.all(low <= high)):
+        raise ValueError("below and upto must be probabilities, and below at most upto.")
+    ends = 0.5 * (1 - level), 0.5 * (1 + level)
+    inside = np.clip(high, *ends) - np.clip(low, *ends)
+    height = high - low
+    # what was said to be impossible is a point, inside or outside
+    is_inside = (ends[0] <= high) & (high <= ends[1])
+    return float(np.mean(np.where(height > 0, inside / np.where(height > 0, height, 1.0), is_inside)))
+
+
 def interval_score(
     lower: Float[Array, "*points"], upper: Float[Array, "*points"], y: Real[Array, "*points"], coverage: float | int
 ) -> float:
@@ -196,8 +227,7 @@ def interval_score(
         >>> round(metrics.interval_score(np.zeros(2), np.ones(2), y, coverage=0.5), 6)
         1.2
     """
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage}; 0.9 means the central 90 %.")
+    _check_level("coverage", coverage)
     low, high, target = real_array("lower", lower), real_array("upper", upper), real_array("y", y)
     _check_same_shape("lower", low, target)
     _check_same_shape("upper", high, target)
@@ -205,6 +235,11 @@ def interval_score(
         raise ValueError(f"lower must not be above upper; it is at {np.sum(low > high)} of {low.size} points.")
     outside = np.maximum(low - target, 0.0) + np.maximum(target - high, 0.0)
     return float(np.mean(high - low + 2 / (1 - coverage) * outside))
+
+
+def _check_level(name: str, level: float | int) -> None:
+    if not 0 < level < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {level}; 0.9 means the central 90 %.")
 
 
 def _standardised(
