@@ -44,12 +44,21 @@ def _is_real(value: Any) -> bool:
     return np.issubdtype(dtype, np.integer) or np.issubdtype(dtype, np.floating)
 
 
+class Number(np.float64):
+    """A Python float that Equinox takes for an array: `eqx.filter_grad` passes over plain floats, and so over networks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return float.__repr__(self)
+
+
 def as_parameter(value: Any) -> Any:
-    """Numbers as floats and lists as arrays, so that every parameter can be differentiated."""
+    """Numbers and lists as arrays, so that every parameter can be differentiated."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, (int, np.integer)):
-        return float(value)
+    if isinstance(value, (int, float, np.integer)):
+        return Number(value)
     if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.integer):
         return value.astype(float)
     if isinstance(value, (list, tuple)) and _is_real(value):

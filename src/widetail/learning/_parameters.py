@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.checks import as_parameter
 from widetail.nn import Activation, Layer
 from widetail.process import ScaleMixture
 
@@ -92,7 +93,7 @@ class Parameters:
         leaves = list(self._leaves)
         for slot, values in self.split(np.exp(vector)):
             old = self._leaves[slot.index]
-            leaves[slot.index] = float(values[0]) if jnp.ndim(old) == 0 else values
+            leaves[slot.index] = as_parameter(float(values[0])) if jnp.ndim(old) == 0 else values
         return jax.tree.unflatten(self._structure, leaves)
 
     def gradient(self, vector: np.ndarray, derivatives: dict[int, Any]) -> np.ndarray:

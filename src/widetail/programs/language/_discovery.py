@@ -35,9 +35,8 @@ def static(name: str, value: Any) -> Any:
     if isinstance(value, (jax.Array, np.ndarray, list)):
         value = np.asarray(value)
         return float(value) if value.ndim == 0 else _nested(value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
+    # also the numbers of a layer: as part of a setting they are fixed, and plain floats say so
+    return jax.tree.map(lambda leaf: leaf.item() if isinstance(leaf, np.generic) else leaf, value)
 
 
 def _nested(value: Any) -> Any:
