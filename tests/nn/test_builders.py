@@ -52,3 +52,10 @@ def test_images_without_channels_are_refused():
     with pytest.raises(ValueError, match=r"channel axis, x\[\.\.\., None\]"):
         nn.cnn(2).kernel(np.ones((3, 8, 8)))
     assert nn.cnn(1, window=(3,)).kernel(np.ones((3, 8, 2))).nngp.shape == (3, 3)
+
+
+@pytest.mark.parametrize("builder", [nn.mlp, nn.cnn, nn.resnet])
+def test_a_width_in_the_place_of_the_depth_is_refused(builder):
+    with pytest.raises(ValueError, match=r"at most 50; got 512.*at_width\(512\)"):
+        builder(512)
+    assert builder(3) == builder(3)

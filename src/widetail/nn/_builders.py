@@ -18,6 +18,9 @@ ACTIVATIONS: dict[str, Callable[[], Activation]] = {
     kind.__name__.lower(): kind for kind in (Abs, Cos, Erf, Exp, Gelu, LeakyRelu, Rbf, Relu, Sigmoid, Sign, Sin, Tanh)
 }
 
+# More is nearly always a width, which is the first argument in other libraries.
+MOST_BLOCKS = 50
+
 ActivationLike = str | Activation | Callable[[Any], Any]
 
 
@@ -34,13 +37,24 @@ def as_activation(activation: ActivationLike) -> Activation:
     raise ValueError(f"activation must be a name, a layer or a function; got {activation!r}.")
 
 
+def _check_depth(name: str, depth: int) -> int:
+    depth = check_count(name, depth)
+    if depth > MOST_BLOCKS:
+        raise ValueError(
+            f"{name} is a number of layers, and at most {MOST_BLOCKS}; got {depth}. If it is a width: there is none in a "
+            f"description, it is infinite, or given to net.at_width({depth}). If the network is so deep: "
+            f"nn.Sequential(*[nn.Dense(weight_var=2.0), nn.Relu()] * {depth})."
+        )
+    return depth
+
+
 def mlp(
     depth: int = 2, activation: ActivationLike = "relu", *, weight_var: Any = 2.0, bias_var: Any = 0.1
 ) -> Sequential:
     """`depth` hidden layers of Dense and activation.
 
     Args:
-        depth: number of hidden layers.
+        depth: number of hidden layers, at most 50.
         activation: a name such as "relu" or "erf", an activation layer, or a function.
         weight_var: weight variance times fan-in of every layer; a vector (one per input feature) goes to the
             first layer only, and the others get 2.0.
@@ -51,7 +65,7 @@ def mlp(
         >>> nn.mlp(depth=1, activation="erf")
         nn.Sequential(nn.Dense(weight_var=2.0, bias_var=0.1), nn.Erf())
     """
-    check_count("depth", depth)
+    depth = _check_depth("depth", depth)
     is_vector = not isinstance(weight_var, (int, float)) and getattr(weight_var, "ndim", 1) == 1
     layers: list[Layer] = []
     for number in range(depth):
@@ -81,7 +95,7 @@ def cnn(
         pooling: True for `GlobalAvgPool` at the end: invariant to shifts, and as many times more expensive as
             there are positions.
     """
-    check_count("depth", depth)
+    depth = _check_depth("depth", depth)
     if isinstance(window, int):
         window = (window, window)
     layers: list[Layer] = []
@@ -101,7 +115,7 @@ def resnet(
         weight_var: weight variance times fan-in of every layer.
         bias_var: bias variance of every layer.
     """
-    check_count("blocks", blocks)
+    blocks = _check_depth("blocks", blocks)
     phi = as_activation(activation)
     dense = Dense(weight_var=weight_var, bias_var=bias_var)
     return Sequential(dense, *(Residual(phi, dense) for _ in range(blocks)), phi)
