@@ -54,7 +54,7 @@ def test_both_engines_agree(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["trunk and gate", "stem and attention", pytest.param("sequential", marks=pytest.mark.slow)]
+    "name", ["trunk and gate", *(pytest.param(n, marks=pytest.mark.slow) for n in ("stem and attention", "sequential"))]
 )
 @pytest.mark.usefixtures("as_models_are_written")
 def test_a_program_on_top_of_layers_is_as_a_program_alone(name):
