@@ -32,6 +32,7 @@ demo: $(READY)  ## the main job, on data that scikit-learn ships
 # Test processes share the cores: BLAS threads of one would spin while those of another work.
 test test-all test-oldest: export OPENBLAS_NUM_THREADS ?= 1
 
+UNTYPED := -o addopts=--strict-markers
 # Compiling takes most of the time of the quick tests: they compile without most optimisations, test-all with them.
 # An option of JAX rather than of its compiler, and in the environment: a release that drops it ignores it.
 test: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
@@ -39,8 +40,9 @@ test: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
 test: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 test: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
+# Types and shapes of all arguments are checked by `make test TYPES=1`, by test-all, and by pytest alone: a third more time.
 test: $(READY)  ## all but the slow tests
-	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -q -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -q -m "not slow" $(if $(TYPES),,$(UNTYPED))
 
 test-all: $(READY)  ## every test, and the quick ones on the oldest versions
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -q
