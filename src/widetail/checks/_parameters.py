@@ -45,7 +45,7 @@ def _is_real(value: Any) -> bool:
 
 
 class Number(np.float64):
-    """A Python float that Equinox takes for an array: `eqx.filter_grad` passes over plain floats, and so over networks."""
+    """A Python float that Equinox takes for an array; `eqx.filter_grad` passes over plain floats."""
 
     __slots__ = ()
 

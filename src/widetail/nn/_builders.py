@@ -41,8 +41,8 @@ def _check_depth(name: str, depth: int) -> int:
     depth = check_count(name, depth)
     if depth > MOST_BLOCKS:
         raise ValueError(
-            f"{name} is a number of layers, and at most {MOST_BLOCKS}; got {depth}. If it is a width: there is none in a "
-            f"description, it is infinite, or given to net.at_width({depth}). If the network is so deep: "
+            f"{name} is a number of layers, and at most {MOST_BLOCKS}; got {depth}. If it is a width: there is none in "
+            f"a description, it is infinite, or given to net.at_width({depth}). If the network is so deep: "
             f"nn.Sequential(*[nn.Dense(weight_var=2.0), nn.Relu()] * {depth})."
         )
     return depth
