@@ -60,6 +60,20 @@ def test_numbers_that_were_learned_make_left_out_rows_too_near():
     assert_allclose(tails.factor, larger.factor)
 
 
+@pytest.mark.parametrize("half_a_step", [0.0, 0.01])
+@pytest.mark.parametrize(("degrees", "scale"), [(1e5, 0.4), (3.0, 0.6), (1e5, 1.4)])
+def test_ninety_per_cent_intervals_are_as_wide_as_they_have_to_be(degrees, scale, half_a_step):
+    scores, left = scipy.stats.t(degrees, scale=scale).rvs(200, random_state=0), LeftOut(np.zeros(200), np.ones(200))
+    free = Tails.measure(scores, left, np.ones(200), half_a_step)
+    tails = Tails.measure(scores, left, np.ones(200), half_a_step, least_width=1.0)
+    assert_allclose(tails.degrees, free.degrees)  # tails are what was measured
+
+    def width(tails):
+        return tails.factor[0] * scipy.stats.t(tails.degrees[0]).ppf(0.95) / scipy.stats.norm.ppf(0.95)
+
+    assert width(tails) == pytest.approx(max(width(free), 1.0))
+
+
 @pytest.mark.slow
 def test_intervals_of_learned_processes_hold_more_of_what_they_promise():
     rng = np.random.default_rng(0)

@@ -184,11 +184,11 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         self.tails_ = None
         if self.calibrate:
             # hyperparameters that are integrated out have their say in the width already
-            least = 0.0 if self.integrated_ is None else 1.0
+            least_width = 0.0 if self.integrated_ is None else 1.0
             fit = self.evidence_fit_ if self.integrated_ is None else None
             learned = 0 if fit is None else len(fit.learned)
             left, counts = self._mixture.left_out(), posterior.rows.counts
-            self.tails_ = Tails.measure(posterior.y, left, counts, self._half_a_step, least, learned)
+            self.tails_ = Tails.measure(posterior.y, left, counts, self._half_a_step, least_width, learned)
         return self
 
     def _recognised(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Target:

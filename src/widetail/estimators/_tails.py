@@ -15,6 +15,8 @@ SPREAD_OF_LOG_FACTOR = 0.5
 MEAN_OF_INVERSE_DEGREES = 0.1
 INVERSE_DEGREES = (1e-3, 0.9)  # all but normal, and all but without a mean
 LOG_FACTORS = (-3.0, 3.0)
+END = 0.95  # the level where 90 % intervals end
+NORMAL_END = float(scipy.special.ndtri(END))
 
 
 @savable("estimators.Tails")
@@ -45,7 +47,7 @@ class Tails:
         left_out: LeftOut,
         counts: np.ndarray,
         half_a_step: float = 0.0,
-        smallest_factor: float = 0.0,
+        least_width: float = 0.0,
         learned: int = 0,
     ) -> "Tails":
         """By maximum likelihood, with a weak prior on what the model says; rows count as often as observed.
@@ -59,18 +61,16 @@ class Tails:
             counts: how often each row was observed.
             half_a_step: of targets that were seen rounded, how far off they may be; what counts is then the probability
                 of the interval.
-            smallest_factor: what the factor is at least: 1 where hyperparameters are integrated out, and have had
-                their say in the width.
+            least_width: how wide 90 % intervals are at least, in units of those of the model: 1 where hyperparameters
+                are integrated out, and have had their say in the width.
             learned: how many hyperparameters were learned from these rows.
         """
-        bounds = [INVERSE_DEGREES, (max(LOG_FACTORS[0], np.log(max(smallest_factor, 1e-300))), LOG_FACTORS[1])]
         too_near = np.sqrt(1 + 2 * learned / np.sum(counts))
         scores = (too_near * (y - left_out.location) / left_out.scale).reshape(len(y), -1)
         if half_a_step:
-            return cls(
-                *(np.array([part]) for part in _fit_rounded(scores[:, 0], half_a_step / left_out.scale, counts, bounds))
-            )
-        return cls(*np.array([_fit(column, counts, bounds) for column in scores.T]).T)
+            halves = half_a_step / left_out.scale
+            return cls(*(np.array([part]) for part in _fit_rounded(scores[:, 0], halves, counts, least_width)))
+        return cls(*np.array([_fit(column, counts, least_width) for column in scores.T]).T)
 
     def apply(self, dist: Predictive) -> Predictive:
         """The predictive distribution with the width and tails that were measured."""
@@ -78,7 +78,7 @@ class Tails:
         return Recalibrated(dist, *(part[0] if one else part for part in (self.degrees, self.factor)))
 
 
-def _fit(scores: np.ndarray, counts: np.ndarray, bounds: list[tuple[float, float]]) -> tuple[float, float]:
+def _fit(scores: np.ndarray, counts: np.ndarray, least_width: float) -> tuple[float, float]:
     def loss_and_gradient(point: np.ndarray) -> tuple[float, np.ndarray]:
         inverse, log_factor = point
         nu = 1 / inverse
@@ -97,17 +97,14 @@ def _fit(scores: np.ndarray, counts: np.ndarray, bounds: list[tuple[float, float
         loss_and_gradient,
         [0.1, 0.0],
         jac=True,
-        bounds=bounds,
+        bounds=[INVERSE_DEGREES, LOG_FACTORS],
         method="L-BFGS-B",
         options={"ftol": 1e-14, "gtol": 1e-10},
     )
-    inverse, log_factor = found.x
-    return 1 / inverse, float(np.exp(log_factor))
+    return _wide_enough(found.x, least_width)
 
 
-def _fit_rounded(
-    scores: np.ndarray, halves: np.ndarray, counts: np.ndarray, bounds: list[tuple[float, float]]
-) -> tuple[float, float]:
+def _fit_rounded(scores: np.ndarray, halves: np.ndarray, counts: np.ndarray, least_width: float) -> tuple[float, float]:
     """The same of intervals `scores - halves` to `scores + halves`."""
 
     def loss(point: np.ndarray) -> float:
@@ -118,6 +115,12 @@ def _fit_rounded(
         prior = 0.5 * (log_factor / SPREAD_OF_LOG_FACTOR) ** 2 + inverse / MEAN_OF_INVERSE_DEGREES
         return prior - float(counts @ np.log(np.maximum(share, 1e-300)))
 
+    bounds = [INVERSE_DEGREES, LOG_FACTORS]
     found = scipy.optimize.minimize(loss, [0.1, 0.0], bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-12})
-    inverse, log_factor = found.x
-    return 1 / inverse, float(np.exp(log_factor))
+    return _wide_enough(found.x, least_width)
+
+
+def _wide_enough(point: np.ndarray, least_width: float) -> tuple[float, float]:
+    """Degrees and factor; the factor is larger where 90 % intervals would be narrower than they have to be."""
+    degrees, factor = float(1 / point[0]), float(np.exp(point[1]))
+    return degrees, max(factor, float(least_width * NORMAL_END / scipy.special.stdtrit(degrees, END)))
