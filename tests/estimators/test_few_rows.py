@@ -70,6 +70,15 @@ def test_hard_cases_have_finite_intervals(x, y):
     assert np.all(np.isfinite(model.predict(x)))
 
 
+def test_one_row_is_as_unsure_in_every_unit():
+    x = np.zeros((1, 2))
+    ends = [
+        wt.ScaleMixtureRegressor(net=wt.kernels.RBF(), learn=False).fit(x, [y]).predict_interval(x + 1.0)
+        for y in (5.0, 5000.0)
+    ]
+    np.testing.assert_allclose(ends[1], 1000 * np.array(ends[0]))
+
+
 @pytest.mark.slow
 def test_more_features_than_rows_and_several_outputs():
     x = np.random.default_rng(0).normal(size=(8, 20))

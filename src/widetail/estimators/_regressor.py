@@ -207,7 +207,7 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
     def _target_scaling(self, y: np.ndarray, weights: np.ndarray) -> Scaling:
         if not self.standardise:
             return Scaling.identity(y.shape[1])
-        return Scaling.robust(y, weights) if self._expects_outliers() else Scaling.of(y, weights)
+        return Scaling.robust(y, weights) if self._expects_outliers() else Scaling.of_targets(y, weights)
 
     def predict_dist(self, X: Any) -> Predictive:
         """The predictive distribution of y, in the units of y."""

@@ -40,6 +40,14 @@ class Scaling:
         return cls(mean * unit, np.where(is_constant, 1.0, spread * unit))
 
     @classmethod
+    def of_targets(cls, values: np.ndarray, weights: np.ndarray | None = None) -> "Scaling":
+        """The same, but a constant column has the unit of its value: one row is not surer of 5000 g than of 5 kg."""
+        plain = cls.of(values, weights)
+        near = 10 * np.finfo(values.dtype).eps * np.abs(plain.shift)
+        is_constant = np.all(np.abs(values - plain.shift) <= near, axis=0) & (plain.shift != 0)
+        return cls(plain.shift, np.where(is_constant, np.abs(plain.shift), plain.factor))
+
+    @classmethod
     def robust(cls, values: np.ndarray, weights: np.ndarray) -> "Scaling":
         """The same from median and quartiles, in which outliers have little say; as `of` where quartiles are equal."""
         plain = cls.of(values, weights)

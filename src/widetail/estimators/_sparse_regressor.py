@@ -162,7 +162,7 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         self.target_ = self._recognised(inputs, y, likelihood)
         columns = self.target_.forward(y).reshape(len(y), -1)
         has_units = self.standardise and likelihood.has_units
-        self.y_scaling_ = Scaling.of(columns, counts) if has_units else Scaling.identity(columns.shape[1])
+        self.y_scaling_ = Scaling.of_targets(columns, counts) if has_units else Scaling.identity(columns.shape[1])
         targets = self.y_scaling_.apply(columns)
         guide = likelihood.guide(targets)
         self._fit_all(inputs, targets, counts, guide, None, likelihood, columns.shape[1], checkpoint)
