@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import widetail as wt
 from widetail import nn
 from widetail.learning import Parameters
-from widetail.learning._choose import _rounds
+from widetail.learning._choose import _best, _sizes
 from widetail.learning._objective import evidence_and_gradient
 from widetail.process import RowFactors
 
@@ -121,11 +121,30 @@ def test_losers_are_dropped_on_few_rows():
     assert choice.fit.log_evidence == pytest.approx(anew.log_evidence)
     assert choice.scores["length 0.8"] == max(choice.scores.values())
     assert "(of 350 rows)" in str(choice)
-    assert [*_rounds(7, 200)] == [(7, 200)]
-    assert [*_rounds(7, 1000)] == [(7, 500), (2, 1000)]
-    assert [*_rounds(7, 2000)] == [(7, 500), (2, 1000), (2, 2000)]
-    assert [*_rounds(7, 600)] == [(7, 300), (2, 600)]
-    assert [*_rounds(1, 600)] == [(1, 600)]
+    assert [_sizes(rows) for rows in (200, 600, 1000, 2000)] == [[200], [300, 600], [500, 1000], [500, 1000, 2000]]
+    assert _sizes(4000) == [500, 1000, 2000]
+    assert _best({"a": 0.1, "b": 0.5, "c": 0.49, "d": 0.4, "e": 0.485}) == ["b", "c", "e"]  # the third is close
+    assert _best({"a": 0.1, "b": 0.5, "d": 0.4}) == ["b", "d"]
+
+
+def test_a_round_of_few_rows_says_who_need_not_take_part_and_nothing_of_their_numbers(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(1000, 1))
+    lengths = (0.02, 0.05, 0.1, 0.4, 0.8, 3.0, 40.0)
+    rbf = {f"length {length}": wt.ScaleMixture(wt.kernels.RBF(length)) for length in lengths}
+    begun: list[tuple[int, float]] = []
+
+    def spied(process, x, *rest, **options):
+        begun.append((len(x), process.noise.variance))
+        return wt.fit_evidence(process, x, *rest, **options)
+
+    monkeypatch.setattr("widetail.learning._choose.fit_evidence", spied)
+    choice = wt.choose(rbf, x, np.sin(3.0 * x[:, 0]), learn=("noise",), max_iterations=100)
+    assert choice.rows[choice.name] == 1000
+    assert sorted(choice.rows.values()) == [250] * 5 + [1000] * 2
+    given = rbf["length 0.8"].noise.variance
+    assert all((noise == given) == (rows < 1000) for rows, noise in begun)
+    unfinished = wt.choose(rbf, x, np.sin(3.0 * x[:, 0]), learn=("noise",), max_iterations=1)
+    assert sorted(unfinished.rows.values())[0] == 500  # who did not get far in it is not judged by it
 
 
 def test_learning_is_choosing_then_fitting_the_best():

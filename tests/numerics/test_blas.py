@@ -49,3 +49,24 @@ def test_in_parallel_keeps_the_order_and_passes_errors_on(monkeypatch):
         with pytest.raises(ZeroDivisionError):
             in_parallel(lambda item: 1 / item, [1, 0, 2], operations)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("widetail")]
+
+
+def test_what_is_shared_inside_of_shared_work_gets_the_cores_that_are_left(monkeypatch):
+    # a second pool for every item would be threads that wait for each other
+    monkeypatch.setattr("widetail.numerics._blas.cores", lambda: 2)
+    gate = threading.Barrier(2)
+    names: dict[int, set[str]] = {}
+
+    def inner(number: int) -> str:
+        return threading.current_thread().name
+
+    def outer(item: int) -> list[str]:
+        gate.wait(10)  # both are at it
+        found = in_parallel(inner, range(8), 1e9)
+        names[item] = set(found)
+        gate.wait(10)
+        return found
+
+    in_parallel(outer, [0, 1], 1e9)
+    assert [len(names[item]) for item in (0, 1)] == [1, 1]
+    assert names[0] != names[1]

@@ -10,6 +10,7 @@ from widetail.estimators._scaling import Scaling
 from widetail.files import savable
 from widetail.kernels import Anova
 from widetail.learning import fit_evidence
+from widetail.numerics import in_parallel
 from widetail.predictive import BentWarp, BoundedWarp, PositiveWarp, Predictive, Rounded, Transformed, Warp
 from widetail.priors import Contaminated, InverseGamma
 from widetail.process import RowNoise, RowPosterior, ScaledNoise, ScaleMixture
@@ -23,10 +24,13 @@ TARGETS = ("auto", "real", "positive", "bounded", "integer")
 UNITS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 LARGEST = 1e304  # of a target: sums of them and units of maps are numbers too
 MOST_ROWS = 200  # by whose evidence maps are compared
+# Multiplications for an evidence, about, per pair of rows.
+OPERATIONS_PER_PAIR = 1000.0
 MOST_NUMBERS = 4_000_000  # features times pairs of rows that are compared by
 FEWEST_ROWS = 20
 GAIN = 3.0  # nats of evidence that a map must be worth
 GAIN_OF_A_BEND = 5.0  # of many, one gains three by chance, and it says nothing of what values can be
+HOPELESS = 2.0  # nats that the best of them gains: a closer look has not made five of so few
 BENDS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5)
 BENDS_TO_LEARN_FROM = (-0.6, 0.6)
 STEPS = (0.05, 0.02)  # by which the best bend is looked for around the best so far
@@ -131,7 +135,7 @@ def recognise(
     compared = _Comparison(x, y, places, seed, has_outliers)
     found, gain = Target(), 0.0
     if maps:
-        compared.learn(maps[len(UNITS) - 1])
+        compared.learn(maps[len(UNITS) - 1 : len(UNITS)])
         best, gain = compared.best(maps)
         found = Target("bounded" if isinstance(best, BoundedWarp) else "positive", best, gain=max(gain, 0.0))
     if kind == "positive":
@@ -163,7 +167,7 @@ class _Comparison:
             ordinary = self._ordinary()
             self.x, self.y = self.x[ordinary], self.y[ordinary]
         self.processes: list[ScaleMixture] = []
-        self.learn(None)
+        self.learn([None])
 
     def _ordinary(self) -> np.ndarray:
         """Which rows are no outliers of a function of the values as they are."""
@@ -182,10 +186,14 @@ class _Comparison:
         kernel = kernel if self.places is None else for_table(kernel, self.places)
         return ScaleMixture(kernel, InverseGamma(0.5, 0.5), noise, scale_sharing="per_output")
 
-    def learn(self, warp: Warp | None) -> None:
-        """Learn from the values under a map, too."""
-        z, _ = _standard([warp], self.y)
-        self.processes.append(fit_evidence(self._start(), self.x, z, max_iterations=ITERATIONS, tolerance=1e-3).process)
+    def learn(self, warps: Sequence[Warp | None]) -> None:
+        """Learn from the values under maps, too."""
+
+        def learned(warp: Warp | None) -> ScaleMixture:
+            z, _ = _standard([warp], self.y)
+            return fit_evidence(self._start(), self.x, z, max_iterations=ITERATIONS, tolerance=1e-3).process
+
+        self.processes += self._side_by_side(learned, warps)
 
     def gain_when_learned(self, warp: Warp) -> float:
         """What a map gains over none where sums of every order are learned properly, from both.
@@ -193,19 +201,23 @@ class _Comparison:
         A function may be a sum over pairs as it is, and under a map a sum of nothing: rough learning sees that late.
         """
 
-        def learned(warp: Warp | None) -> float:
-            z, log_slopes = _standard([warp], self.y)
-            fits = [
-                fit_evidence(self._start(order), self.x, z, max_iterations=PROPER, tolerance=1e-4) for order in ORDERS
-            ]
-            return max(fit.log_evidence for fit in fits) + float(log_slopes[0])
+        def learned(case: tuple[Warp | None, int | None]) -> float:
+            z, log_slopes = _standard(case[:1], self.y)
+            fit = fit_evidence(self._start(case[1]), self.x, z, max_iterations=PROPER, tolerance=1e-4)
+            return fit.log_evidence + float(log_slopes[0])
 
-        return learned(warp) - learned(None)
+        cases = [(one, order) for one in (warp, None) for order in ORDERS]
+        found = self._side_by_side(learned, cases)
+        return max(found[: len(ORDERS)]) - max(found[len(ORDERS) :])
+
+    def _side_by_side(self, work: Any, items: Sequence[Any]) -> list[Any]:
+        return in_parallel(work, items, OPERATIONS_PER_PAIR * len(self.y) ** 2)
 
     def scores(self, maps: Sequence[Warp | None]) -> np.ndarray:
         """The log evidence of y under every map."""
         z, log_slopes = _standard(maps, self.y)
-        return np.max([process.posterior(self.x, z).scale.log_evidence for process in self.processes], 0) + log_slopes
+        evidences = self._side_by_side(lambda one: one.posterior(self.x, z).scale.log_evidence, self.processes)
+        return np.max(evidences, axis=0) + log_slopes
 
     def best(self, maps: Sequence[AnyWarp]) -> tuple[AnyWarp, float]:
         """The map with the largest evidence, and what it gains over none."""
@@ -217,14 +229,15 @@ class _Comparison:
         """The same of all bends: the best of a few is where learning goes on."""
         centre, unit = float(np.mean(self.y)), float(Scaling.of(self.y[:, None]).factor[0])
         bends = [sign * bend for bend in BENDS for sign in (-1.0, 1.0)]
-        for bend in BENDS_TO_LEARN_FROM:
-            self.learn(BentWarp(centre, unit, bend))
+        self.learn([BentWarp(centre, unit, bend) for bend in BENDS_TO_LEARN_FROM])
         best, gain = 0.0, 0.0
         for step in STEPS:
             found, gain = self.best([BentWarp(centre, unit, bend) for bend in bends])
             best = found.bend
+            if gain < HOPELESS:
+                break
             bends = [best + step * k for k in (-2, -1, 0, 1, 2)]
-            self.learn(found)
+            self.learn([found])
         return BentWarp(centre, unit, best), gain
 
 

@@ -23,6 +23,7 @@ from widetail.learning._parameters import Parameters
 from widetail.learning._row_turns import with_noise
 from widetail.learning._stacking import stacking_weights
 from widetail.learning._weighted_posterior import WeightedPosterior
+from widetail.numerics import in_parallel
 from widetail.process import Noise, RowFactors, ScaledNoise, ScaleMixture, check_counts, check_noise_weights
 from widetail.progress import Progress, reporter
 
@@ -32,7 +33,10 @@ SMALL_STEP = 1e-3  # of the logarithms, for second derivatives
 SMOOTH = {"length_scale": 6.0, "weight_var": 0.05, "noise": 1e-6}  # the second start
 NORMAL_FALL = 2.0  # nats, of a normal density two standard deviations off
 FARTHEST_FALL, MOST_SHRINKINGS = 32.0, 6
+STRAIGHT = 0.5  # of the logarithms: on so short a way no ridge bends
 FINE_GAIN = 0.003  # nats: the centre of the draws need not be nearer to the optimum than that
+# Multiplications for an evidence, about, per pair of rows: from some hundred rows on they are shared among the cores.
+OPERATIONS_PER_PAIR = 1000.0
 LARGE = 1e10  # what a line search sees where the covariance cannot be factored
 
 
@@ -70,7 +74,10 @@ class Integrated:
 
     def posterior(self, x: Any, y: Any, **rows: Any) -> WeightedPosterior:
         """Condition every process on the same data; `rows` are `noise_weights` and `counts`."""
-        return WeightedPosterior([process.posterior(x, y, **rows) for process in self.processes], self.weights)
+        posteriors = in_parallel(
+            lambda process: process.posterior(x, y, **rows), self.processes, OPERATIONS_PER_PAIR * len(y) ** 2
+        )
+        return WeightedPosterior(posteriors, self.weights)
 
     def with_noise(self, noise: Noise | None) -> "Integrated":
         """The same processes with another kind of noise, each with the variance that it has; None leaves them."""
@@ -241,26 +248,37 @@ class _Problem:
         the eigenvalue grows until it is not.
         """
         middle = self.value_and_gradient(vector)[1]
-        columns = []
-        for number in range(len(vector)):
+
+        def column(number: int) -> np.ndarray:
             # towards the inside, where there is an end
             step = SMALL_STEP if vector[number] + SMALL_STEP <= self.high[number] else -SMALL_STEP
             there = vector.copy()
             there[number] += step
-            columns.append((middle - self.value_and_gradient(there)[1]) / step)
-        second = np.array(columns)
+            return (middle - self.value_and_gradient(there)[1]) / step
+
+        second = np.array(self.side_by_side(column, range(len(vector))))
         values, vectors = np.linalg.eigh(0.5 * (second + second.T))
         values = np.maximum(values, 0.5 / np.max(self.prior.spread) ** 2)
         here = self.value(vector)
-        for number, direction in enumerate(vectors.T):
+
+        def shrunk(number: int) -> float:
+            value = values[number]
             for _ in range(MOST_SHRINKINGS):
-                step = 2 / np.sqrt(values[number]) * direction
-                ends = [np.clip(vector + sign * step, self.low, self.high) for sign in (-1.0, 1.0)]
+                step = 2 / np.sqrt(value)
+                if step < STRAIGHT:
+                    break
+                ends = [np.clip(vector + end * vectors[:, number], self.low, self.high) for end in (-step, step)]
                 fall = np.mean([min(here - self.value(end), FARTHEST_FALL) for end in ends])
                 if fall < 2 * NORMAL_FALL:
                     break
-                values[number] *= fall / NORMAL_FALL
-        return values, vectors
+                value *= fall / NORMAL_FALL
+            return value
+
+        return np.array(self.side_by_side(shrunk, range(len(vector)))), vectors
+
+    def side_by_side(self, work: Any, items: Any) -> list[Any]:
+        """Results for all items; with enough rows, on all cores."""
+        return in_parallel(work, items, OPERATIONS_PER_PAIR * len(self.y) ** 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -287,7 +305,7 @@ def _draw(problem: _Problem, centre: np.ndarray, draws: int, seed: int) -> _Draw
             np.log1p(-share) + _log_t(points - centre, values, vectors),
             np.log(share) + np.array([problem.prior.log_prob_and_gradient(point)[0] for point in points]),
         )
-    log_weights = np.array([problem.value(point) for point in points]) - log_density
+    log_weights = np.array(problem.side_by_side(problem.value, list(points))) - log_density
     # the largest weights are cut at what many draws would have left of them: less variance for a little bias
     limit = scipy.special.logsumexp(log_weights) - 0.5 * np.log(len(points))
     log_weights = np.minimum(log_weights, limit) - np.log(len(points))

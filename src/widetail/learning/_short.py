@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from widetail.kernels import Kernel, evaluate_by_hand, gradient_by_hand
 from widetail.mixing import log_inverse_gamma_integral
@@ -16,6 +17,8 @@ from widetail.priors import InverseGamma, PointMass
 from widetail.process import RowFactors, ScaledNoise, ScaleMixture
 
 MOST_ROWS = 1500  # of more, the formulas take the time
+
+(_dgemm,) = scipy.linalg.get_blas_funcs(("gemm",), dtype=np.float64)
 
 
 def short_evidence(
@@ -70,9 +73,8 @@ def _evidence(
         return total, [], 0.0
     # dL/dA = (E[1/beta] A^{-1} Y Y^T A^{-1} - D A^{-1}) / 2
     scaled = factor.solve_upper(whitened) * np.sqrt(np.broadcast_to(precision, outputs))
-    cotangent = factor.inverse(overwrite=True)
-    cotangent *= -0.5 * outputs
-    cotangent += 0.5 * (scaled @ scaled.T)
+    inverse = factor.inverse(overwrite=True)
+    cotangent = _dgemm(0.5, scaled, scaled, trans_b=1, beta=-0.5 * outputs, c=inverse, overwrite_c=1)
     repeated = 0.5 * outputs * rows.repeats / noise if rows.repeats else 0.0
     by_noise = float(cotangent[diagonal, diagonal] @ rows.factors) - repeated
     return total, gradient_by_hand(hand, cotangent, x), by_noise

@@ -53,16 +53,41 @@ def in_parallel(work: Callable[[Item], Any], items: Sequence[Item], operations: 
         items: independent of each other.
         operations: of all items together, about.
     """
-    threads = min(cores(), len(items))
+    free = _free_cores()
+    threads = min(free, len(items))
     if threads <= 1 or operations < FEW_TO_SHARE:
         return [work(item) for item in items]
+    siblings = _Siblings(free, len(items))
     with one_thread(), ThreadPoolExecutor(threads, thread_name_prefix="widetail") as pool:
-        return list(pool.map(work, items))
+        return list(pool.map(functools.partial(siblings.run, work), items))
+
+
+class _Siblings:
+    """Items that are worked on side by side; what one of them shares out in turn gets the cores that others leave."""
+
+    def __init__(self, cores: int, items: int):
+        self.cores, self.left = cores, items
+        self.lock = threading.Lock()
+
+    def run(self, work: Callable[[Item], Any], item: Item) -> Any:
+        _inside.siblings, _inside.is_limited = self, True  # by the thread that waits for this one
+        try:
+            return work(item)
+        finally:
+            with self.lock:
+                self.left -= 1
+
+
+def _free_cores() -> int:
+    siblings: _Siblings | None = getattr(_inside, "siblings", None)
+    return cores() if siblings is None else siblings.cores // max(siblings.left, 1)
 
 
 def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    """The cores that this process may use, and no more than OMP_NUM_THREADS: joblib sets that for its workers."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    said = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return min(there, int(said)) if said.isdigit() and int(said) > 0 else there
 
 
 _inside = threading.local()

@@ -20,8 +20,10 @@ from widetail.progress import Progress, reporter
 _potrf, _potri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
 (_trsm,) = scipy.linalg.get_blas_funcs(("trsm",), dtype=np.float64)
 
-# Up to here LAPACK alone is the fastest.
+# Up to here LAPACK alone is the fastest for a factor.
 BLOCK = 1024
+# For inverses products are faster from fewer rows on, and other threads can run beside them.
+INVERSE_BLOCK = 96
 # SciPy's functions hold the interpreter lock and NumPy's products do not: blocks so small that nearly all is products.
 SMALL_BLOCK = 256
 # Columns of a product at a time: what is kept beside the matrix is a panel and this for every thread.
@@ -77,7 +79,7 @@ def invert(work: np.ndarray, block: int | None = None) -> None:
         block: rows of a block.
     """
     n = len(work)
-    for start, stop in reversed(list(_spans(0, n, block or _block(n)))):
+    for start, stop in reversed(list(_spans(0, n, block or (INVERSE_BLOCK if n <= BLOCK else SMALL_BLOCK)))):
         corner = np.array(work[start:stop, start:stop], order="F")
         own = _symmetric(_potri(corner, lower=1)[0])
         if stop < n:
