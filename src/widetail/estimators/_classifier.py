@@ -30,7 +30,7 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
 
     Args:
         net, prior, noise, learn: as in `ScaleMixtureRegressor`.
-        choose_rows, learn_rows, max_iterations, random_state, verbose, table: as there.
+        choose_rows, learn_rows, max_iterations, random_state, verbose, table, start: as there.
         integrate_rows: with at most so many rows, and no `net` of the user's own, candidates are averaged and their
             hyperparameters integrated out, as there; 0 for never.
         standardise: whether to standardise the inputs.
@@ -72,10 +72,10 @@ class ScaleMixtureClassifier(ClassifierMixin, ExactEstimator):
         verbose: bool = False,
         table: Any = None,
         integrate_rows: int = 200,
+        start: Any = None,
     ):
-        super().__init__(
-            net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state, integrate_rows
-        )
+        exact = (net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
+        super().__init__(*exact, integrate_rows, start)
         self.probabilities = probabilities
         self.verbose = verbose
         self.table = table

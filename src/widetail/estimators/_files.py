@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from widetail.estimators._frames import encoder_of
 from widetail.estimators._scaling import Scaling
 from widetail.estimators._version_1 import upgraded
 from widetail.files import (
@@ -49,7 +50,8 @@ class SavedEstimator(BaseEstimator, abc.ABC):
         without = fields_not_saved(type(self))
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in without}
         if parameters.get("table") is not None:
-            parameters["table"] = clone(parameters["table"])  # what it learned is in `table_`
+            # what it learned is in `table_`
+            parameters["table"] = clone(encoder_of(parameters["table"]))
         learned = self._learned() | {name: getattr(self, name) for name in self._names_kept()}
         for name in OPTIONAL:
             if getattr(self, name, None) is not None:

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from widetail.kernels import Kernel
@@ -41,9 +42,9 @@ class TableInputs:
             self.table_ = None
             x, y = validate_data(self, x, y, dtype=np.float64, **options)
             return np.asarray(x), np.asarray(y)
-        _check_parameter(self.table)
+        table = encoder_of(self.table)
         if not isinstance(x, Encoded):  # else a fold of a model, which keeps the encoder
-            encoder: Any = TableEncoder(standardise=self.standardise) if self.table is None else self.table
+            encoder: Any = TableEncoder(standardise=self.standardise) if table is None else table
             self.table_ = encoder if hasattr(encoder, "columns_") else TableEncoder(**encoder.get_params()).fit(x)
         encoder = self.table_
         assert encoder is not None
@@ -127,6 +128,9 @@ def _has_nan(x: Any) -> bool:
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
-def _check_parameter(table: Any) -> None:
-    if table is not None and not isinstance(table, TableEncoder):
+def encoder_of(table: Any) -> TableEncoder | None:
+    """The encoder that a parameter `table` is, or that scikit-learn's FrozenEstimator around it keeps."""
+    encoder = table.estimator if isinstance(table, FrozenEstimator) else table
+    if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(f"table must be a TableEncoder, or None for its defaults; got {table!r}.")
+    return encoder

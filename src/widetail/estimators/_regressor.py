@@ -71,8 +71,10 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             finds out: maps must be worth three nats, whole numbers be few. A target of no such kind is bent where that
             is worth five (`predictive.BentWarp`): many functions are a sum of simpler ones after it. Where rows have
             scales of their own, maps are compared on those that are no outliers. Several outputs, and `learn=False` or
-            `standardise=False`, are "real" unless said otherwise.
+            `standardise=False`, are "real" unless said otherwise. `target_` of a fitted model is taken as it is.
         table: how frames are read, a `TableEncoder`; None for its defaults. One that is fitted stays.
+        start: a process in standard units, such as `process_` of a fitted model: where learning begins, or what is
+            conditioned with `learn=False`, in place of `net`, `prior` and `noise`. See `as_given`.
 
     Attributes:
         process_: the `ScaleMixture` that was learned, in standard units; that of the largest weight of several.
@@ -119,10 +121,10 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         integrate_rows: int = 200,
         table: Any = None,
         target: Any = "auto",
+        start: Any = None,
     ):
-        super().__init__(
-            net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state, integrate_rows
-        )
+        exact = (net, prior, noise, learn, standardise, choose_rows, learn_rows, max_iterations, random_state)
+        super().__init__(*exact, integrate_rows, start)
         self.calibrate = calibrate
         self.verbose = verbose
         self.table = table
@@ -130,8 +132,11 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.target not in TARGETS:
-            raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
+        if not isinstance(self.target, Target) and self.target not in TARGETS:
+            raise ValueError(
+                f"target must be one of {', '.join(map(repr, TARGETS))}, or target_ of a fitted model; "
+                f"got {self.target!r}."
+            )
         kind = self._kind_of_noise()
         if kind == "auto" and not self.learn:
             raise ValueError("noise='auto' is chosen by learning: name a kind of noise, or leave learn at True.")
@@ -191,8 +196,15 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             self.tails_ = Tails.measure(posterior.y, left, counts, self._half_a_step, least_width, learned)
         return self
 
+    def as_given(self, learn: bool = False) -> "ScaleMixtureRegressor":
+        return super().as_given(learn).set_params(target=self.target_)
+
+    as_given.__doc__ = ExactEstimator.as_given.__doc__
+
     def _recognised(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Target:
         """What the target is: real, unless said otherwise, for models that take it as it is."""
+        if isinstance(self.target, Target):
+            return self.target
         is_plain = not (self.learn and self.standardise)
         kind = "real" if self.target == "auto" and is_plain else self.target
         places = self.table_.places_ if self._is_encoded and self.table_ is not None else None
