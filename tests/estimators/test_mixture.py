@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import widetail as wt
@@ -53,6 +54,20 @@ def test_classes_of_a_frame_with_gaps():
 def test_bad_numbers(name, value):
     with pytest.raises(ValueError, match=name):
         wt.MixtureRegressor(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.slow
+def test_images_of_digits_are_regression_on_one_hot_targets():
+    """A likelihood of classes gives them a log loss about three times as large."""
+    x, y = load_digits(return_X_y=True)
+    model = wt.MixtureClassifier().fit(x[:400], y[:400])
+    assert isinstance(model.estimator_, wt.ScaleMixtureClassifier)
+    assert "one-hot" in model.reason_
+    assert model.classes_.tolist() == list(range(10))
+    sparse = wt.SparseMixtureClassifier(inducing=400).fit(x[:400], y[:400])
+    scores = sparse.network_scores_
+    assert scores["regression on one-hot targets"] == max(scores.values())
+    assert model.log_score(x[400:], y[400:]) > sparse.log_score(x[400:], y[400:])
 
 
 @pytest.mark.slow

@@ -45,10 +45,10 @@ def networks_for_classes(features: int) -> dict[str, Kernel]:
 def plain_networks() -> dict[str, Kernel]:
     """Candidates for a likelihood of classes whose numbers are not learned.
 
-    The linear one is logistic regression with its usual penalty, but for the scale, which is inferred.
+    The linear one is logistic regression. They are compared at a scale of 16 first, where it has its usual penalty.
     """
     return {
-        "linear": Linear(1.0, 1.0),
+        "linear": Linear(1 / 16, 1 / 16),
         "erf, depth 2": nn.mlp(2, "erf", weight_var=2.0, bias_var=0.1),
         "relu, depth 2": nn.mlp(2, "relu", weight_var=2.0, bias_var=0.1),
     }

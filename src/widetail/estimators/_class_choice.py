@@ -10,10 +10,13 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax
 
 from widetail import sparse
+from widetail.estimators._probabilities import best_temperature
 from widetail.kernels import Kernel
 from widetail.priors import PointMass
+from widetail.process import ScaleMixture
 from widetail.sparse import TrainingOptions
 from widetail.sparse.likelihoods import Likelihood
 
@@ -26,6 +29,7 @@ ROUGH = TrainingOptions(residual_share=1.0, tolerance=1e-4, max_iterations=25, s
 FIRST_SCALE, FACTOR = 16.0, 4.0
 MOST_STEPS = 4
 CLEARLY = 2.0  # standard errors of a difference
+ONE_HOT = "regression on one-hot targets"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +40,14 @@ class ClassChoice:
         name: of the best candidate.
         scale: with which it is best.
         scores: mean log probability of the labels of left-out rows, in nats, of every candidate at its best scale that
-            was tried.
+            was tried, and of exact regression on one-hot targets.
+        prefers_one_hot: whether that is clearly better than what was chosen.
     """
 
     name: str
     scale: float
     scores: dict[str, float]
+    prefers_one_hot: bool
 
 
 def choose_for_classes(
@@ -53,6 +59,8 @@ def choose_for_classes(
     counts: np.ndarray,
     seed: int,
     learned: Collection[str] = (),
+    *,
+    gaussian: ScaleMixture,
 ) -> ClassChoice:
     """The candidate and the scale that give left-out rows the best probabilities.
 
@@ -68,6 +76,7 @@ def choose_for_classes(
         counts: how often each row was observed.
         seed: of training.
         learned: names of candidates whose numbers were learned from these rows.
+        gaussian: of one-hot targets, learned from these rows.
     """
     used = min(len(x), MOST_ROWS) // FOLDS * FOLDS  # folds of one size are compiled once
     fold = np.empty(used, int)
@@ -112,16 +121,36 @@ def choose_for_classes(
             if found[name].scale > FIRST_SCALE:
                 return
 
+    def is_clearly_better(log_p: np.ndarray, name: str) -> bool:
+        gain = log_p - found[name].log_p
+        average = float(weights @ gain)
+        return average > CLEARLY * np.sqrt(weights @ (gain - average) ** 2 / used)
+
     plain = [name for name in candidates if name not in learned]
     for group in filter(None, (plain, list(learned))):
         climb(max(group, key=mean))
     chosen = max(plain, key=mean)
     for name in sorted(learned, key=mean):
-        gain = found[name].log_p - found[chosen].log_p
-        average = float(weights @ gain)
-        if average > CLEARLY * np.sqrt(weights @ (gain - average) ** 2 / used):
+        if is_clearly_better(found[name].log_p, chosen):
             chosen = name
-    return ClassChoice(chosen, found[chosen].scale, {name: mean(name) for name in found})
+    one_hot = _by_regression(gaussian, x[:used], labels[:used], counts[:used], fold)
+    scores = {name: mean(name) for name in found} | {ONE_HOT: float(weights @ one_hot)}
+    return ClassChoice(chosen, found[chosen].scale, scores, is_clearly_better(one_hot, chosen))
+
+
+def _by_regression(
+    process: ScaleMixture, x: np.ndarray, labels: np.ndarray, counts: np.ndarray, fold: np.ndarray
+) -> np.ndarray:
+    """Log probabilities of the labels by exact regression on one-hot targets, with one temperature for all folds."""
+    classes = int(np.max(labels)) + 1
+    targets = np.eye(classes)[labels] - 1 / classes
+    locations = np.empty_like(targets)
+    for number in range(FOLDS):
+        seen, left = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        posterior = process.posterior(x[seen], targets[seen], counts=counts[seen])
+        locations[left] = posterior.location(x[left])
+    log_p = log_softmax(best_temperature(locations, labels, counts) * locations, axis=1)
+    return log_p[np.arange(len(labels)), labels]
 
 
 class _Best(NamedTuple):

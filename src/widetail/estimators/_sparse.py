@@ -37,6 +37,7 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
     fit_: SparseFit | None
     choice_: HeldOutChoice | None
     first_rows_: FirstRows | None = None
+    _is_left_to_another = False  # what `_compared` may find out
     _kept = ("input_shape_",)
     _fitted_attribute: ClassVar[str] = "model_"
 
@@ -123,7 +124,9 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         x, y, counts, guide, labels = self._shuffled(x, y, counts, guide, labels)
         self.kernel_, noise = self._learned_kernel(x, guide, counts)
         likelihood = self._informed(likelihood, noise)
-        self.kernel_, options = self._compared(self.kernel_, likelihood, x, y, counts, labels)
+        self.kernel_, options = self._compared(self.kernel_, noise, likelihood, x, y, counts, labels)
+        if self._is_left_to_another:
+            return
         self._keep(
             sparse.fit(
                 self.kernel_,
@@ -184,7 +187,14 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         return likelihood
 
     def _compared(
-        self, kernel: Kernel, likelihood: Likelihood, x: np.ndarray, y: np.ndarray, counts: np.ndarray, labels: Any
+        self,
+        kernel: Kernel,
+        noise: float,
+        likelihood: Likelihood,
+        x: np.ndarray,
+        y: np.ndarray,
+        counts: np.ndarray,
+        labels: Any,
     ) -> tuple[Kernel, TrainingOptions | None]:
         """The kernel that evidence found, or a better one, and how to train with it."""
         return kernel, self.options

@@ -18,6 +18,8 @@ from widetail.estimators._treatment import ImageTreatment
 from widetail.files import savable
 from widetail.kernels import Kernel, Linear
 from widetail.predictive import Predictive
+from widetail.priors import InverseGamma
+from widetail.process import ScaledNoise, ScaleMixture
 from widetail.sparse import ClassProbabilities, Doubt, TrainingOptions, fit_doubt
 from widetail.sparse.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -68,7 +70,8 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         model_: the `sparse.SparseModel`.
         fit_: how training went, as a `sparse.SparseFit`; None in a loaded model.
         architecture_: the network that was chosen for a table; "given" without a choice, None in a loaded model.
-        network_scores_: mean log probability of labels of left-out rows with each of them; None where there was none.
+        network_scores_: mean log probability of labels of left-out rows with each of them, and of exact regression on
+            one-hot targets (`ScaleMixtureClassifier`); None where there was none.
         choice_: what held-out rows said, as a `sparse.HeldOutChoice`; None where they were not asked.
         table_: of a model that was fitted to a frame, the fitted `TableEncoder`; else None.
         doubt_: a `sparse.Doubt`, or None where none was learned.
@@ -83,6 +86,7 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     """
 
     classes_: np.ndarray
+    _may_be_left = False
     doubt_: Doubt | None
     architecture_: str | None
     network_scores_: dict[str, float] | None
@@ -136,6 +140,19 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
     def from_saved(cls, fields: dict[str, Any]) -> "SavedEstimator":
         # files from before there were treatments hold models of images around their background
         return super().from_saved(fields | {"parameters": {"images": BACKGROUND} | fields["parameters"]})
+
+    def fit_unless_left(self, X: Any, y: Any, sample_weight: Any = None) -> bool:
+        """Fit, but for tables whose left-out labels are clearly more probable by regression on one-hot targets.
+
+        Returns:
+            Whether this model is fitted.
+        """
+        self._may_be_left = True
+        try:
+            self.fit(X, y, sample_weight)
+            return not self._is_left_to_another
+        finally:
+            del self._may_be_left
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> "SparseMixtureClassifier":
         """Learn the kernel, choose inducing inputs, train.
@@ -209,16 +226,27 @@ class SparseMixtureClassifier(ClassifierMixin, SparseEstimator):
         self.doubt_ = None
 
     def _compared(
-        self, kernel: Kernel, likelihood: Likelihood, x: np.ndarray, y: np.ndarray, counts: np.ndarray, labels: Any
+        self,
+        kernel: Kernel,
+        noise: float,
+        likelihood: Likelihood,
+        x: np.ndarray,
+        y: np.ndarray,
+        counts: np.ndarray,
+        labels: Any,
     ) -> tuple[Kernel, TrainingOptions | None]:
-        self.architecture_, self.network_scores_ = "given", None
+        self.architecture_, self.network_scores_, self._is_left_to_another = "given", None, False
         if self.net is not None or not self.learn or x.ndim > 2 or len(x) < FEWEST_ROWS:
             return kernel, self.options
         line = self._on_table(Linear(1.0 / self._relevances(x), 0.1))
         learned = {"learned": kernel, "learned + linear": kernel + line}
         candidates = {name: self._on_table(net) for name, net in plain_networks().items()} | learned
-        found = choose_for_classes(candidates, likelihood, x, y, labels, counts, self._seed, list(learned))
+        gaussian = ScaleMixture(kernel, InverseGamma(2.0, 2.0), ScaledNoise(noise))
+        found = choose_for_classes(
+            candidates, likelihood, x, y, labels, counts, self._seed, list(learned), gaussian=gaussian
+        )
         self.architecture_, self.network_scores_ = found.name, found.scores
+        self._is_left_to_another = self._may_be_left and found.prefers_one_hot
         options = TrainingOptions() if self.options is None else self.options
         if self.prior is None and options.scale == "bound" and options.optimiser != "adam":
             options = dataclasses.replace(options, scale=found.scale)
