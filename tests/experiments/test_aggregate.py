@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from widetail.experiments.report import between, ours, paired_differences, papers, side_by_side, summarise, summary
 from widetail.experiments.reporting import _paper
-from widetail.experiments.running._json import as_json, differences
+from widetail.experiments.running import as_json, differences
 from widetail.priors import InverseGamma
 
 

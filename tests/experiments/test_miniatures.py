@@ -19,7 +19,7 @@ from widetail.experiments import (
     uci,
 )
 from widetail.experiments.gaussian_classification import best_prior
-from widetail.experiments.reporting._reliability import pooled_reliability
+from widetail.experiments.reporting import pooled_reliability
 from widetail.experiments.uci import MODELS, EnsembleSettings, gaussian_processes
 
 matplotlib.use("Agg")

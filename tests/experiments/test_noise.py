@@ -5,10 +5,9 @@ import pytest
 import scipy.stats
 
 from widetail import metrics
+from widetail.experiments import Results, noise
 from widetail.experiments import _noise_cases as cases
 from widetail.experiments import _noise_models as models
-from widetail.experiments import noise
-from widetail.experiments.running._registry import Results
 
 CONFIG = noise.NoiseConfig(tables=("diabetes",), functions=("griewank",), motorcycle_splits=2)
 

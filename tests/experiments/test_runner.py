@@ -15,7 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from widetail.experiments import ConfigChangedError, Outcome, Store, Task, rows_of, run_tasks
-from widetail.experiments.running._store import LINES
+from widetail.experiments.running import LINES
 
 from . import toy
 

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 import widetail as wt
 from widetail import nn
 from widetail.kernels import Anova
+from widetail.learning import Parameters
 from widetail.learning._objective import evidence_and_gradient, log_evidence
-from widetail.learning._parameters import Parameters
 from widetail.learning._short import short_evidence
 from widetail.process import RowFactors
 

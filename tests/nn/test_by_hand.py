@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from widetail import nn
-from widetail.kernels import Anova, KernelValues, Linear
-from widetail.kernels._by_hand import evaluate_by_hand, pull_back_by_hand
-from widetail.kernels._engine import evaluate, evaluate_diagonal
+from widetail.kernels import Anova, KernelValues, Linear, evaluate, evaluate_by_hand, evaluate_diagonal
+from widetail.kernels._by_hand import pull_back_by_hand
 from widetail.kernels._pullback import pull_back
 
 FEATURES = np.array([2.0, 0.1, 3.0, 1.0])

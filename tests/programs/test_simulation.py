@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from widetail import programs
-from widetail.programs.limits._simulation import simulated
+from widetail.programs.limits import simulated
 
 from .zoo import CASES, GRU, named
 

@@ -7,7 +7,7 @@ import pytest
 
 import widetail as wt
 from widetail.experiments import Results, sparse, unseen
-from widetail.experiments.images._shifts import shifted_tests, training_images
+from widetail.experiments.images import shifted_tests, training_images
 from widetail.priors import LogNormal
 
 SMALL = sparse.SparseConfig(

@@ -8,7 +8,7 @@ from widetail import sparse
 from widetail.sparse import Ascent, Memory, train, variances
 from widetail.sparse._draws import nodes_of
 from widetail.sparse._rows import values
-from widetail.sparse.training._extrapolate import LONGEST, extrapolate, extrapolation
+from widetail.sparse.training import LONGEST, extrapolate, extrapolation
 
 from .problems import PRIORS, cached, inputs, scattered, sine, start
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import widetail as wt
 from widetail import sparse
 from widetail.sparse import Ascent, Memory, train, train_adam, train_minibatches, variances
-from widetail.sparse.training._minibatch import minibatch_step, moments_of, refresh, variational_of
+from widetail.sparse.training import minibatch_step, moments_of, refresh, variational_of
 
 from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
 

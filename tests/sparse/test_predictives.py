@@ -11,7 +11,7 @@ from scipy.stats import laplace, norm
 import widetail as wt
 from widetail import sparse
 from widetail.sparse import Likelihood, Memory, SparseModel, Whitening, train
-from widetail.sparse.predictions._observed import Integrated
+from widetail.sparse.predictions import Integrated
 
 from .problems import KERNEL, PRIORS, cached, inputs, scattered, sine, start
 

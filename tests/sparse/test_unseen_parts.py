@@ -7,7 +7,7 @@ from scipy import stats
 
 from widetail.experiments.unseen import drawn, train_published
 from widetail.sparse import CachedRows, PointScale, class_probabilities
-from widetail.sparse.predictions._remote import Known, directions
+from widetail.sparse.predictions import Known, directions
 
 
 @pytest.fixture(scope="module")
