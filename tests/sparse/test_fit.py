@@ -34,7 +34,13 @@ def test_bad_arguments_are_named():
         sparse.fit(KERNEL, wt.PointMass(1.0), sparse.Gaussian(), x, np.zeros(3))
     with pytest.raises(ValueError, match="zeros and ones"):
         sparse.fit(KERNEL, wt.PointMass(1.0), sparse.Bernoulli(), x, np.full(4, 2.0))
-    for name, value in {"scale": "best", "residual_share": 2.0, "epochs": 0, "kept_rows": -1}.items():
+    for name, value in {
+        "scale": "best",
+        "residual_share": 2.0,
+        "epochs": 0,
+        "kept_rows": -1,
+        "tolerance": -1e-3,
+    }.items():
         with pytest.raises(ValueError, match=name):
             sparse.TrainingOptions(**{name: value})
 

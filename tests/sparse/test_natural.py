@@ -146,3 +146,15 @@ def test_a_law_with_a_very_heavy_tail_is_learned():
     assert found.q.law.a >= a, "observations do not make a tail heavier"
     plain = train(rows, likelihood, start(wt.PointMass(1.0), 2, 8, learn=True))
     assert plain.bounds[-1] - 0.2 < found.bounds[-1] <= plain.bounds[-1]
+
+
+def test_many_rows_end_where_all_of_them_together_gain_nothing():
+    """What a class without rows gets moves while rows gain too little each to show it."""
+    x = inputs(60)
+    rows = cached(x, (x[:, 0] > 0).astype(int), np.linspace(-2.0, 2.0, 8)[:, None], counts=np.full(60, 1000.0))
+    in_all = []
+    for tolerance in (1e-5, None):
+        fit = train(rows, sparse.Categorical(4), start(wt.PointMass(1.0), 4, 8), tolerance=tolerance, from_few=False)
+        assert fit.converged
+        in_all.append(abs(fit.bounds[-1] - fit.bounds[-2]) * 60_000)
+    assert in_all[1] < 0.02 < in_all[0]

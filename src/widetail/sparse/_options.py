@@ -31,8 +31,8 @@ class TrainingOptions:
             "held_out" keeps it unless the log score of held-out rows is clearly better without; "auto" is "held_out"
             for classes and 1 for anything else.
         precision: of the features: "float32", "float64", or "auto" for single precision where there are many.
-        max_iterations, tolerance: of each stage of natural gradients; it ends when an iteration gains less than
-            `tolerance` nats per row.
+        max_iterations: of each stage of natural gradients.
+        tolerance: training ends when an iteration gains less than this, in nats per row; None as `sparse.train` says.
         learn_likelihood: whether the likelihood's own parameters are learned.
         early_stopping: whether to keep the iterate with the best log score of held-out rows. Rows that are held out for
             `scale` and `residual_share` only are trained on in the end.
@@ -55,7 +55,7 @@ class TrainingOptions:
     residual_share: Any = "auto"
     precision: Any = "auto"
     max_iterations: int = 40
-    tolerance: float = 1e-5
+    tolerance: float | None = None
     learn_likelihood: bool = True
     early_stopping: bool = False
     validation_fraction: float = 0.1
@@ -72,6 +72,8 @@ class TrainingOptions:
         for name in ("max_iterations", "patience", "epochs", "batch_size"):
             check_count(name, getattr(self, name))
         check_count("kept_rows", self.kept_rows, least=0)
+        if self.tolerance is not None and not float(self.tolerance) >= 0:
+            raise ValueError(f"tolerance must be None or nats per row, 0 or more; got {self.tolerance!r}.")
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction!r}.")
         if self.precision not in PRECISIONS:

@@ -24,6 +24,9 @@ from widetail.sparse.training._natural import Ascent
 FIRST_STAGE_PER_POINT = 4
 GROWTH = 4
 ROUGH = 30.0  # how much less precise the earlier stages are
+# What classes without rows get is next to nothing of the bound of a row, but not of that of all rows. Training ends
+# when an iteration gains so little per row, and so little in all, that the posterior cannot move far any more.
+TOLERANCE, NATS_IN_ALL = 1e-5, 0.02
 SHORTEST_STEP = 0.05
 # Where sums stand for the rows an iteration costs next to nothing, and the product of scale and noise is found long
 # before each of them: then it ends when it gains this share of the tolerance, down to what optimisers can tell.
@@ -101,7 +104,7 @@ def train(
     kept_rows: int = KEPT_ROWS,
     learn_likelihood: bool = True,
     max_iterations: int = 40,
-    tolerance: float = 1e-5,
+    tolerance: float | None = None,
     seed: int = 0,
     from_few: bool = True,
     validate: Validate | None = None,
@@ -124,7 +127,9 @@ def train(
         kept_rows: how many rows may be remembered as they are; see `Memory`.
         learn_likelihood: whether to learn the parameters of the likelihood.
         max_iterations: of each stage.
-        tolerance: a stage ends when an iteration gains less than this, in nats per row.
+        tolerance: the last stage ends when an iteration gains less than this, in nats per row; by default less than
+            1e-5, and where features of rows are kept less than 0.02 nats of all rows, so that classes without rows
+            settle. Earlier stages, of few rows, end 30 times as soon.
         seed: of the draws of f.
         from_few: whether the first iterations see few rows; not worth it from a good start.
         validate: log score of held-out rows; the best iterate of the last stage is kept, and training ends after
@@ -228,7 +233,7 @@ class _Run:
     memory: Memory
     seed: int
     learn_likelihood: bool
-    tolerance: float
+    tolerance: float | None
     max_iterations: int
     from_few: bool
     validate: Validate | None
@@ -242,6 +247,15 @@ class _Run:
         while self.from_few and sizes[0] > GROWTH * FIRST_STAGE_PER_POINT * self.rows.features.shape[1]:
             sizes.insert(0, sizes[0] // GROWTH)
         return sizes
+
+    def tolerance_of(self, is_last_stage: bool) -> float:
+        """Nats per row."""
+        usual = TOLERANCE if self.tolerance is None else self.tolerance
+        if not is_last_stage:
+            return ROUGH * usual
+        if self.tolerance is None and len(self.rows):
+            return min(usual, NATS_IN_ALL / self.rows.observations)
+        return usual
 
     def iterate(self, state: _State) -> _State:
         """Means, scale, likelihood, covariances."""
@@ -260,7 +274,7 @@ class _Run:
         # covariances that depend on themselves may overshoot: shorter steps then
         rate = state.rate if bound >= previous or was_extrapolated else max(0.5 * state.rate, SHORTEST_STEP)
         log_scales = [*state.log_scales, -float(np.log(q.law.mean_precision))]
-        tolerance = self.tolerance * (1.0 if is_last_stage else ROUGH)
+        tolerance = self.tolerance_of(is_last_stage)
         gain = abs(bound - previous)
         has_settled = gain < tolerance and not was_extrapolated
         is_exact = len(self.rows) > 0 or gain < max(SHARE_OF_SUMS * tolerance, LEAST_GAIN)
