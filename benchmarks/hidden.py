@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.optimize
+from scipy import ndimage
 from scipy.special import xlogy
 
 from benchmarks._registry import Result, benchmark
 from widetail import metrics
+from widetail.estimators import ImageTreatment
+from widetail.experiments.images._shifts import training_images
 from widetail.experiments.sparse import Plain, SparseConfig, latent, plain_model
 from widetail.experiments.unseen import drawn
 from widetail.sparse import CachedRows, Variational, class_probabilities, train
@@ -22,7 +25,11 @@ ROWS_TO_SCORE = 2048
 RIDGE = 1e-3
 DOUBT = ("entropy", "remoteness", "residual share")  # what `sparse.fit_doubt` uses
 MORE = ("entropy, t with 4 degrees", "largest mean", "Mahalanobis", "Mahalanobis, relative", "Mahalanobis by class")
-COMBINATIONS = (DOUBT, *((*DOUBT, name) for name in MORE), (*DOUBT, *MORE))
+VIEWS = ("treated pixels", "roots of pixels", "oriented gradients")
+OF_VIEWS = tuple(f"{view}, {score}" for view in VIEWS for score in ("Mahalanobis", "fifth nearest row, whitened"))
+COMBINATIONS = (DOUBT, *((*DOUBT, name) for name in (*MORE, *OF_VIEWS)), (*DOUBT, *MORE), DOUBT[::2])
+COMPONENTS, RIDGE_OF_VIEWS = 120, 1e-2
+DIRECTIONS, CELL = 8, 4  # of gradients, and pixels between the places where they are pooled
 
 
 @benchmark("hidden-fashion", "AUROC of scores of novelty, Fashion-MNIST: each of ten training classes hidden in turn")
@@ -37,8 +44,13 @@ def hidden_mnist() -> Iterator[Result]:
 
 def _scores(images: str) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as folder:
-        fitted = plain_model(SparseConfig(**SIZE), images, "clean", 0, Path(folder))
-        parts = [_hidden(fitted, label) for label in range(10)]
+        config = SparseConfig(**SIZE)
+        fitted = plain_model(config, images, "clean", 0, Path(folder))
+        pixels, y = training_images(config, images, "clean", 0)
+        order = np.random.default_rng(0).permutation(len(y))  # that of the rows of the model
+        assert np.array_equal(y[order], fitted.labels)
+        views = _views(pixels[order] / 255.0)
+        parts = [_hidden(fitted, views, label) for label in range(10)]
     for name in parts[0][0]:
         each = [_auroc(scores[name], is_hidden) for scores, is_hidden in parts]
         yield {"case": name, "mean AUROC": f"{np.mean(each):.3f}"} | {
@@ -53,7 +65,7 @@ def _auroc(score: np.ndarray, is_hidden: np.ndarray) -> float:
     return metrics.auroc(score[~is_hidden], score[is_hidden])
 
 
-def _hidden(fitted: Plain, label: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _hidden(fitted: Plain, views: dict[str, np.ndarray], label: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Scores of held-out rows under a model without the class, and which of them are of that class."""
     model, rows, y = fitted.model, fitted.rows, fitted.labels
     features, residual = rows.features.astype(np.float64), rows.residual.astype(np.float64)
@@ -89,6 +101,9 @@ def _hidden(fitted: Plain, label: int) -> tuple[dict[str, np.ndarray], np.ndarra
         "residual share": np.log(np.maximum(new_residual / np.sum(new**2, axis=1), 1e-9)),
         **_mahalanobis(near.astype(np.float64), y[chosen], at.astype(np.float64)),
     }
+    for name, view in views.items():
+        scores = _whitened(view[chosen], y[chosen], view[count:])
+        found |= {f"{name}, {score}": value for score, value in scores.items()}
     return found, y[count:] == label
 
 
@@ -111,6 +126,39 @@ def _mahalanobis(rows: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, 
         "Mahalanobis": np.log(nearest),
         "Mahalanobis, relative": nearest - of_all,
         "Mahalanobis by class": np.min(by_class, axis=0),
+    }
+
+
+def _views(x: np.ndarray) -> dict[str, np.ndarray]:
+    """What else can be made of grey images in [0, 1], a vector of each."""
+    across, along = np.gradient(x, axis=(1, 2))
+    place = np.arctan2(across, along) % np.pi / np.pi * DIRECTIONS
+    pooled = []
+    for number in range(DIRECTIONS):
+        away = np.abs((place - number + DIRECTIONS / 2) % DIRECTIONS - DIRECTIONS / 2)
+        some = ndimage.gaussian_filter(np.hypot(across, along) * np.maximum(1 - away, 0), (0, CELL / 2, CELL / 2))
+        pooled.append(some[:, CELL // 2 :: CELL, CELL // 2 :: CELL])
+    gradients = np.stack(pooled, axis=-1)
+    strength = np.sum(gradients**2, axis=-1, keepdims=True)
+    found = ImageTreatment().apply(x), np.sqrt(x), gradients / np.sqrt(strength + RIDGE_OF_VIEWS * np.mean(strength))
+    return {name: view.reshape(len(x), -1) for name, view in zip(VIEWS, found, strict=True)}
+
+
+def _whitened(rows: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, np.ndarray]:
+    """Distances in coordinates in which classes have the covariance 1, of principal components of known rows alone."""
+    centre = rows.mean(axis=0)
+    axes = np.linalg.eigh(_covariance(rows - centre))[1][:, ::-1][:, :COMPONENTS]
+    rows, new = (rows - centre) @ axes, (new - centre) @ axes
+    classes, number = np.unique(y, return_inverse=True)
+    means = np.stack([rows[y == label].mean(axis=0) for label in classes])
+    within = np.cov((rows - means[number]).T, bias=True)
+    within += RIDGE_OF_VIEWS * np.trace(within) / len(within) * np.eye(len(within))
+    root = np.linalg.cholesky(np.linalg.inv(within))
+    rows, new, means = rows @ root, new @ root, means @ root
+    squares = np.sum(new**2, axis=1)[:, None] + np.sum(rows**2, axis=1) - 2 * new @ rows.T
+    return {
+        "Mahalanobis": np.log(np.min(np.sum((new[:, None] - means) ** 2, axis=2), axis=1)),
+        "fifth nearest row, whitened": np.log(np.partition(squares, 4, axis=1)[:, 4]),
     }
 
 
