@@ -61,6 +61,24 @@ def test_share_of_rows_that_are_not_ordinary():
     assert abs(factor - 1) < 0.1
 
 
+def test_scales_of_rows_have_to_be_worth_it():
+    """One noise variance where nothing is wrong; outliers around no function at all move the noise, and are found."""
+    x, y = data(0)
+    start = wt.ScaleMixture(wt.kernels.RBF(0.5), noise=wt.RowNoise(wt.Contaminated(), 0.05))
+    fit = wt.fit_evidence(start, x, y, max_iterations=10)
+    law = fit.process.noise.prior
+    assert (law.share, law.a) == (1e-3, 500.0)
+    constant = wt.fit_evidence(
+        wt.ScaleMixture(wt.kernels.RBF(0.5), noise=wt.ScaledNoise(0.05)), x, y, max_iterations=10, tolerance=2e-4
+    )
+    assert np.isclose(fit.process.noise.variance, constant.process.noise.variance)
+    assert np.isclose(fit.process.kernel.length_scale, constant.process.kernel.length_scale)
+    nothing = np.random.default_rng(0).normal(size=60)
+    nothing[[5, 30, 44]] = 20.0, -30.0, 25.0
+    posterior = wt.fit_evidence(start, x, nothing, max_iterations=10).process.posterior(x, nothing)
+    assert set(posterior.outliers(5.0)) == {5, 30, 44}
+
+
 def shifted(n=60, seed=0):
     """A function of two inputs; a fifth of the targets is far too high."""
     rng = np.random.default_rng(seed)

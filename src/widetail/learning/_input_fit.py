@@ -31,6 +31,7 @@ ITERATIONS_PER_ROUND = 15
 GAIN = 1e-4  # of the noise, given the hyperparameters, in nats per observation
 FIELD_ITERATIONS = 6  # of the numbers of the noise's network, in every round
 FIELD_STEPS = 8  # of the law of the noise, for each of their values
+FIELD_GAIN = 1e-5  # of such a step, in nats per row, below which it is the last
 ROUND_GAIN = 1e-3  # of the bound, in nats per observation, below which a round is the last
 LARGE = 1e10
 
@@ -149,7 +150,7 @@ def learn_noise_field(
         spread = float(process.noise.variance)
         unit = as_double(process.kernel.kernel(x, get="nngp").nngp)
         try:
-            latest = FieldLaw.of(spread * unit, law.misfit, halves, latest, FIELD_STEPS)
+            latest = FieldLaw.of(spread * unit, law.misfit, halves, latest, FIELD_STEPS, FIELD_GAIN)
         except np.linalg.LinAlgError:
             return LARGE, np.zeros_like(vector)
         root = np.sqrt(latest.precision)

@@ -9,6 +9,7 @@ import numpy as np
 from widetail.learning._row_law import table_of_law
 from widetail.learning._row_starts import beginnings
 from widetail.learning._row_turns import MOST_FAR, Table
+from widetail.learning._row_worth import MANY, may_be_plain, or_plain, plain
 from widetail.process import RowFactors, ScaleMixture
 
 ITERATIONS_PER_ROUND = 15
@@ -74,9 +75,20 @@ def fit_rows(
     anew = [some.believe(state.process) for state, _, _ in climbs]
     ranks = [(state.far_share <= MOST_FAR, state.bound) for state in anew]
     state, bounds, converged = climbs[ranks.index(max(ranks))]
-    if some is not table:
-        state, bounds, converged = table.climb(table.believe(state.process), rough, max_iterations, gain)
+    can_be_plain, is_plain, used = may_be_plain(learn_law, process.noise), False, 0
+    if can_be_plain:
+        state, is_plain, used = or_plain(state, process, some, max_iterations, gain)
+    evaluations += used
+    if some is not table and is_plain:
+        state = plain(table.constant(state.process, max_iterations=max_iterations, tolerance=gain), table)
         evaluations += state.evaluations
+    elif some is not table:
+        state, bounds, converged = table.climb(table.believe(state.process), rough, max_iterations, gain)
+        evaluations, used = evaluations + state.evaluations, 0
+        if can_be_plain and state.far_share < MANY:
+            state, is_plain, used = or_plain(state, state.process, table, max_iterations, gain)
+        evaluations += used
+    bounds, converged = ([*bounds, state.bound], True) if is_plain else (bounds, converged)
     learned = [*state.learned, *(table_of_law(state.posterior.model.prior) if learn_law else [])]
     return RowFit(
         process=state.process,

@@ -27,6 +27,7 @@ MOST_STEPS = 100
 FIRST_STEPS = 3  # of every start; the best goes on
 GAIN = 1e-6  # of the bound, in nats per observation, below which a step is the last
 FIRST_FIELD_STEPS = 10  # of Newton; one in every later turn
+FIELD_GAIN = 1e-5  # of the law of the noise given the misfits, which change with it anyway, in nats per row
 FIELD_NODES = 7  # of the law of the logarithm of the noise variance at a new input
 FIELD_NODES_WITH_ROWS = 5
 MOST_ROW_NODES = 32
@@ -249,7 +250,7 @@ class _Problem:
             own = RowLaw.of(self.prior, misfit, self.rows.counts, self.outputs)
         weighted = misfit if own is None else misfit / own.weights
         start, steps = (before.field, 1) if before else (None, FIRST_FIELD_STEPS)
-        field = FieldLaw.of(self.field_matrix, weighted / self.outputs, self.halves, start, steps)
+        field = FieldLaw.of(self.field_matrix, weighted / self.outputs, self.halves, start, steps, FIELD_GAIN)
         if self.prior is not None:
             own = RowLaw.of(self.prior, misfit / field.weights, self.rows.counts, self.outputs)
         return self.state(field, own)

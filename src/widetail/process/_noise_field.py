@@ -48,7 +48,15 @@ class FieldLaw:
         return np.exp(self.mean - 0.5 * self.variance)
 
     @classmethod
-    def at(cls, matrix: np.ndarray, misfit: np.ndarray, halves: np.ndarray, pull: np.ndarray, precision: np.ndarray):
+    def at(
+        cls,
+        matrix: np.ndarray,
+        misfit: np.ndarray,
+        halves: np.ndarray,
+        pull: np.ndarray,
+        precision: np.ndarray,
+        factor: CholeskyFactor | None = None,
+    ):
         """The law with these numbers, and how good it is.
 
         Args:
@@ -56,12 +64,10 @@ class FieldLaw:
             misfit: of every row, shape (n,).
             halves: half of the numbers that were observed of every row, shape (n,).
             pull, precision: of the law.
+            factor: of `precision`, if it is known.
         """
         misfit = np.maximum(misfit, LEAST_MISFIT)
-        root = np.sqrt(precision)
-        inner = matrix * root[:, None] * root
-        inner[np.diag_indices_from(inner)] += 1.0
-        factor = CholeskyFactor.of(inner)
+        factor = _factor(matrix, precision) if factor is None else factor
         mean = matrix @ pull
         # 1 - 1/(1 + k) loses what k is below rounding; there the variance is the prior's
         variance = np.clip((1 - factor.inverse_diagonal()) / precision, 0.0, np.diagonal(matrix))
@@ -79,11 +85,13 @@ class FieldLaw:
         halves: np.ndarray,
         start: "FieldLaw | None" = None,
         steps: int = MOST_STEPS,
+        gain: float = GAIN,
     ):
         """The best law for these misfits, from where another one is, or from all rows alike.
 
         `misfit` is per output here: the sum over the outputs divided by their number. Fewer `steps` than it takes give
-        a law that is better than `start`, which is enough where misfits change with it anyway.
+        a law that is better than `start`, which is enough where misfits change with it anyway. A step that gains less
+        than `gain`, in nats per row, is the last: what is left after it is of the order of its square.
         """
         misfit = np.maximum(misfit, LEAST_MISFIT)
         if start is None:
@@ -92,9 +100,9 @@ class FieldLaw:
             law = cls.at(matrix, misfit, halves, start.pull, start.precision)
         for _ in range(steps):
             after = law._step(matrix, halves)
-            gain = after.objective - law.objective
+            gained = after.objective - law.objective
             law = after
-            if gain < GAIN * len(misfit):
+            if gained < gain * len(misfit):
                 break
         return law
 
@@ -103,18 +111,15 @@ class FieldLaw:
         with np.errstate(over="ignore"):
             aim = halves * self.misfit * np.exp(np.minimum(-self.mean + 0.5 * self.variance, 300.0))
         aim = np.clip(aim, 1e-8 * halves, 1e8 * halves)
-        root = np.sqrt(aim)
-        inner = matrix * root[:, None] * root
-        inner[np.diag_indices_from(inner)] += 1.0
-        target = root * self.mean + (aim - halves) / root
-        pull = root * CholeskyFactor.of(inner).solve(target)
-        share = 1.0
+        root, factor = np.sqrt(aim), _factor(matrix, aim)
+        pull = root * factor.solve(root * self.mean + (aim - halves) / root)
+        after, share = self.at(matrix, self.misfit, halves, pull, aim, factor), 1.0
         for _ in range(HALVINGS):
-            between = self.precision ** (1 - share) * aim**share
-            after = self.at(matrix, self.misfit, halves, self.pull + share * (pull - self.pull), between)
             if after.objective >= self.objective:
                 return after
             share /= 2
+            between = self.precision ** (1 - share) * aim**share
+            after = self.at(matrix, self.misfit, halves, self.pull + share * (pull - self.pull), between)
         return self
 
     def at_new(self, cross: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,3 +139,11 @@ class FieldLaw:
         left = np.maximum(1 / np.maximum(self.variance, 1e-300) - site, 1e-12)
         mean = self.mean - (pull / left)
         return mean, 1 / left
+
+
+def _factor(matrix: np.ndarray, precision: np.ndarray) -> CholeskyFactor:
+    """Of I + R K R, R the roots of the precision on a diagonal."""
+    root = np.sqrt(precision)
+    inner = matrix * root[:, None] * root
+    inner[np.diag_indices_from(inner)] += 1.0
+    return CholeskyFactor.of(inner)
