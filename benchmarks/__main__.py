@@ -9,6 +9,7 @@ from benchmarks import (  # noqa: F401 (they register)
     empirical,
     ensembles,
     family,
+    few,
     fitting,
     hidden,
     images,
