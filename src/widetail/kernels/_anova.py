@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,14 +12,13 @@ from jaxtyping import Array, Float
 from widetail.checks import as_parameter, check_count, check_number, check_variance
 from widetail.files import savable
 from widetail.kernels._anova_by_hand import AnovaByHand, group_distances
-from widetail.kernels._base import Kernel
 from widetail.kernels._by_hand import ByHand
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-from widetail.kernels._vectors import check_vectors
+from widetail.kernels._vectors import VectorKernel
 
 
 @savable("kernels.Anova")
-class Anova(Kernel):
+class Anova(VectorKernel):
     r"""Functions of single features, of pairs of features, and so on, added up.
 
     With a Gaussian kernel $k_i$ per feature, $k_i(x, x') = \exp(-\tfrac12 (x_i - x'_i)^2 / \ell_i^2)$, and $a_i$ the
@@ -48,6 +47,8 @@ class Anova(Kernel):
                [2.011, 3.   ]])
     """
 
+    per_feature: ClassVar[tuple[str, ...]] = ("length_scale", "part_var")
+
     length_scale: Any = eqx.field(default=1.0, converter=as_parameter)
     part_var: Any = eqx.field(default=1.0, converter=as_parameter)
     order: int | None = eqx.field(default=None, static=True)
@@ -70,16 +71,16 @@ class Anova(Kernel):
         return functools.partial(_cross, self)
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
-        """Vectors only, with as many features as there are length scales and variances."""
+        """Vectors; with places for gaps, features and a gap for each group of them."""
         if self.places is None:
-            return check_vectors(self, name, input_shape, "length_scale", "part_var")
+            return super().check_shape(name, input_shape)
         groups = max(self.places) + 1
         if input_shape != (len(self.places) + groups,):
             raise ValueError(
                 f"{name} must hold {len(self.places)} features and {groups} gaps, as TableEncoder makes; "
                 f"got {input_shape}."
             )
-        return check_vectors(self, name, (groups,), "length_scale", "part_var")
+        return super().check_shape(name, (groups,))
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
         """One for every feature."""

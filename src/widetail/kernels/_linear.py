@@ -1,7 +1,7 @@
 """Linear functions: a straight line whose coefficients are integrated out."""
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,14 +11,13 @@ from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
-from widetail.kernels._base import Kernel
 from widetail.kernels._by_hand import ByHand
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-from widetail.kernels._vectors import check_vectors
+from widetail.kernels._vectors import VectorKernel
 
 
 @savable("kernels.Linear")
-class Linear(Kernel):
+class Linear(VectorKernel):
     r"""Linear functions: $\sum_i w_i x_i x'_i + b$, with coefficients $N(0, w_i)$ and an offset $N(0, b)$.
 
     Added to another kernel it is a linear mean whose coefficients are integrated out exactly; a product of two is a
@@ -36,6 +35,8 @@ class Linear(Kernel):
                [ 7., 19.]])
     """
 
+    per_feature: ClassVar[tuple[str, ...]] = ("weight_var",)
+
     weight_var: Any = eqx.field(default=1.0, converter=as_parameter)
     bias_var: Any = eqx.field(default=0.0, converter=as_parameter)
 
@@ -50,14 +51,6 @@ class Linear(Kernel):
     def cross_fn(self, get: Get) -> CrossFn:
         """Inner products."""
         return functools.partial(_cross, self)
-
-    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
-        """Vectors only, with as many features as there are variances."""
-        check_vectors(self, name, input_shape, "weight_var")
-
-    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
-        """One number."""
-        return 1
 
     def by_hand(self) -> ByHand | None:
         """In NumPy."""

@@ -1,7 +1,7 @@
 """The power-exponential kernel: how rough a function is, one feature at a time."""
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,14 +11,13 @@ from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
-from widetail.kernels._base import Kernel
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-from widetail.kernels._vectors import check_vectors
+from widetail.kernels._vectors import VectorKernel
 from widetail.numerics import is_traced
 
 
 @savable("kernels.PowerExponential")
-class PowerExponential(Kernel):
+class PowerExponential(VectorKernel):
     r"""The kernel $\sigma^2 \exp(-\sum_i |x_i - x'_i|^{p_i} / \ell_i^{p_i})$.
 
     Args:
@@ -34,6 +33,8 @@ class PowerExponential(Kernel):
         array([[1.    , 0.3679],
                [0.3679, 1.    ]])
     """
+
+    per_feature: ClassVar[tuple[str, ...]] = ("length_scale", "power")
 
     length_scale: Any = eqx.field(default=1.0, converter=as_parameter)
     power: Any = eqx.field(default=1.9, converter=as_parameter)
@@ -53,14 +54,6 @@ class PowerExponential(Kernel):
     def cross_fn(self, get: Get) -> CrossFn:
         """The sum of powers, feature by feature."""
         return functools.partial(_cross, self)
-
-    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
-        """Vectors only, with as many features as there are length scales and powers."""
-        check_vectors(self, name, input_shape, "length_scale", "power")
-
-    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
-        """One number."""
-        return 1
 
 
 @jax.jit

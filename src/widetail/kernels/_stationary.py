@@ -12,13 +12,12 @@ from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_number, check_variance
 from widetail.files import savable
-from widetail.kernels._base import Kernel
 from widetail.kernels._distances import squared_distances
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-from widetail.kernels._vectors import check_vectors
+from widetail.kernels._vectors import VectorKernel
 
 
-class Stationary(Kernel):
+class Stationary(VectorKernel):
     """A function of the scaled distance between two vectors."""
 
     length_scale: eqx.AbstractVar[Any]
@@ -40,14 +39,6 @@ class Stationary(Kernel):
         """The profile of every squared distance."""
         leaves, structure = jax.tree.flatten(self)
         return functools.partial(_cross, structure, leaves)
-
-    def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
-        """Vectors only, with as many features as there are length scales."""
-        check_vectors(self, name, input_shape, "length_scale")
-
-    def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
-        """One number."""
-        return 1
 
 
 @jax.jit
