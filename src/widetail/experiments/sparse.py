@@ -27,7 +27,7 @@ from widetail.experiments.reporting._aggregate import paired_differences, summar
 from widetail.experiments.reporting._paper import SPARSE
 from widetail.experiments.reporting._parts import Prose, Section, Table
 from widetail.experiments.reporting._tables import ours, side_by_side
-from widetail.experiments.running._registry import Experiment, Findings, Results, Size
+from widetail.experiments.running._registry import Experiment, Findings, Results, config_of
 from widetail.experiments.running._runner import Outcome, Task
 from widetail.priors import HalfCauchy, InverseGamma, LogNormal, PointMass, ScalePrior
 from widetail.sparse import (
@@ -83,11 +83,6 @@ class SparseConfig(ImageConfig):
             corruptions=("shot_noise", "glass_blur"),
             other_priors=(InverseGamma(0.5, 0.5),),
         )
-
-
-def config(size: Size) -> SparseConfig:
-    """The configuration of each size."""
-    return SparseConfig.quick() if size == "quick" else SparseConfig()
 
 
 def tasks(config: SparseConfig) -> list[Task]:
@@ -303,7 +298,7 @@ EXPERIMENT = Experiment(
         "Does a heavy-tailed prior of the readout variance (SVTP) have a lower NLL than a Gaussian process (SVGP) with "
         "the same inducing images, under corruption and with classes that were never seen?"
     ),
-    config=config,
+    config=config_of(SparseConfig),
     tasks=tasks,
     findings=findings,
 )

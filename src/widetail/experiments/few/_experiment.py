@@ -10,7 +10,7 @@ import numpy as np
 from widetail import metrics
 from widetail.datasets import FUNCTIONS, UCI_NAMES, load_regression
 from widetail.experiments.few._report import findings
-from widetail.experiments.running._registry import Experiment, Size
+from widetail.experiments.running._registry import Experiment, config_of
 from widetail.experiments.running._runner import Outcome, Task
 from widetail.kernels import Anova
 from widetail.learning import fit_evidence, integrate_evidence
@@ -54,11 +54,6 @@ class FewConfig:
     def quick(cls) -> "FewConfig":
         """Two functions and a table, up to twenty rows, one draw."""
         return cls(tables=("yacht", "wing", "dixon_price"), rows=(5, 10, 20), draws=1, test_rows=200)
-
-
-def config(size: Size) -> FewConfig:
-    """The configuration of each size."""
-    return FewConfig.quick() if size == "quick" else FewConfig()
 
 
 def tasks(config: FewConfig) -> list[Task]:
@@ -139,7 +134,7 @@ EXPERIMENT = Experiment(
         "With how few rows is a heavy-tailed prior of the readout variance worth having, next to a plain process whose "
         "variance is learned or fixed, and what is integrating hyperparameters out worth beside it?"
     ),
-    config=config,
+    config=config_of(FewConfig),
     tasks=tasks,
     findings=findings,
 )

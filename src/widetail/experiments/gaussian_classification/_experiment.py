@@ -13,7 +13,7 @@ from widetail.datasets.shifts import corrupt_mnist
 from widetail.estimators import ScaleMixtureClassifier
 from widetail.experiments.gaussian_classification._priors import best_prior
 from widetail.experiments.gaussian_classification._report import findings
-from widetail.experiments.running._registry import Experiment, Size
+from widetail.experiments.running._registry import Experiment, config_of
 from widetail.experiments.running._runner import Outcome, Task
 from widetail.priors import BurrXII, InverseGamma, PointMass, ScalePrior
 from widetail.process import ScaledPosterior
@@ -48,11 +48,6 @@ class GaussianClassificationConfig:
     def quick(cls) -> "GaussianClassificationConfig":
         """Two data sets, two seeds, fewer images."""
         return cls(images=("mnist", "fashion_mnist"), seeds=2, rows=800, test_rows=500, choose_rows=300, learn_rows=500)
-
-
-def config(size: Size) -> GaussianClassificationConfig:
-    """The configuration of each size."""
-    return GaussianClassificationConfig.quick() if size == "quick" else GaussianClassificationConfig()
 
 
 def tasks(config: GaussianClassificationConfig) -> list[Task]:
@@ -139,7 +134,7 @@ EXPERIMENT = Experiment(
         "Images are classified by exact regression on one-hot targets. Does a heavy-tailed prior of the readout "
         "variance improve the predictive density of the targets, on clean and on corrupted images?"
     ),
-    config=config,
+    config=config_of(GaussianClassificationConfig),
     tasks=tasks,
     findings=findings,
 )

@@ -70,6 +70,11 @@ class Experiment:
     findings: Callable[[Results], Findings]
 
 
+def config_of(kind: Any) -> Callable[[Size], Any]:
+    """The configuration of each size: `kind.quick()`, or the defaults of `kind` for the full one."""
+    return lambda size: kind.quick() if size == "quick" else kind()
+
+
 def experiment(name: str) -> Experiment:
     """The experiment of this name."""
     if name not in MODULES:

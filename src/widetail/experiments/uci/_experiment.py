@@ -7,7 +7,7 @@ import numpy as np
 
 from widetail import metrics
 from widetail.datasets import UCI_NAMES, load_regression
-from widetail.experiments.running._registry import Experiment, Size
+from widetail.experiments.running._registry import Experiment, config_of
 from widetail.experiments.running._runner import Outcome, Task
 from widetail.experiments.uci._models import EnsembleSettings, Prediction, finite_ensemble, gaussian_processes
 from widetail.experiments.uci._report import findings
@@ -40,11 +40,6 @@ class UciConfig:
         """Two small tables, two splits, a smaller ensemble."""
         ensemble = EnsembleSettings(members=4, width=64, steps=2000, learning_rates=(0.01,), trial_steps=500)
         return cls(tables=("boston", "yacht"), splits=2, ensemble=ensemble)
-
-
-def config(size: Size) -> UciConfig:
-    """The configuration of each size."""
-    return UciConfig.quick() if size == "quick" else UciConfig()
 
 
 def tasks(config: UciConfig) -> list[Task]:
@@ -91,7 +86,7 @@ EXPERIMENT = Experiment(
         "compare with a Gaussian process and with finite networks, all of them fitted with the same care on the same "
         "splits?"
     ),
-    config=config,
+    config=config_of(UciConfig),
     tasks=tasks,
     findings=findings,
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from widetail import metrics
 from widetail.datasets import load_images
-from widetail.experiments.running._registry import Experiment, Size
+from widetail.experiments.running._registry import Experiment, config_of
 from widetail.experiments.running._runner import Outcome, Task
 from widetail.experiments.sparse import (
     DOUBT,
@@ -56,11 +56,6 @@ class UnseenConfig(SparseConfig):
     def quick(cls) -> "UnseenConfig":
         """One data set, two seeds, few images."""
         return cls(images=("mnist",), seeds=2, rows=2000, test_rows=500, inducing=70, depth=2, foreign_rows=200)
-
-
-def config(size: Size) -> UnseenConfig:
-    """The configuration of each size."""
-    return UnseenConfig.quick() if size == "quick" else UnseenConfig()
 
 
 def tasks(config: UnseenConfig) -> list[Task]:
@@ -210,7 +205,7 @@ EXPERIMENT = Experiment(
         "How much of the probability of an image does a model keep for classes of which it had no rows, what does that "
         "cost on the others, and do heavy tails of the scale or of every latent value do the same?"
     ),
-    config=config,
+    config=config_of(UnseenConfig),
     tasks=tasks,
     findings=findings,
 )
