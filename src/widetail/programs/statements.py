@@ -57,7 +57,7 @@ class Statement:
 
     def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
         """The random matrices and vectors that it is linear in."""
-        return frozenset()
+        return frozenset() if self.random is None else frozenset([self.random[0]])
 
     def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
         """The covariance with another product with the same matrix, or with the same bias.
@@ -69,6 +69,13 @@ class Statement:
     def tangent_below(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
         """The tangent with another product, without what the matrix itself adds, which is the covariance."""
         return None
+
+
+class ScalarStatement(Statement):
+    """What defines a number per data point."""
+
+    def kind(self, lines: Sequence["Line"]) -> Kind:
+        return "S"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,9 +95,6 @@ class InputProduct(Statement):
     @property
     def random(self) -> tuple[str, RandomKind] | None:
         return self.matrix, "input_matrix"
-
-    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
-        return frozenset([self.matrix])
 
     def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
         return induction.of_inputs(sides, self, other)
@@ -119,9 +123,6 @@ class BiasVector(Statement):
     def random(self) -> tuple[str, RandomKind] | None:
         return self.bias, "bias"
 
-    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
-        return frozenset([self.bias])
-
     def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
         return induction.of_bias(self.bias)
 
@@ -140,9 +141,6 @@ class MatMul(Statement):
     @property
     def uses(self) -> tuple[int, ...]:
         return (self.vector,)
-
-    def roots(self, lines: Sequence["Line"]) -> frozenset[str]:
-        return frozenset([self.matrix])
 
     def covariance(self, other: Any, sides: tuple[int, int], induction: "Induction") -> Any:
         moment = yield induction.moment((sides[0], self.vector), (sides[1], other.vector))
@@ -196,7 +194,7 @@ class Nonlin(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
-class Average(Statement):
+class Average(ScalarStatement):
     """The mean over the width of a vector: a scalar, which the limit makes a number per data point."""
 
     vector: int
@@ -205,12 +203,9 @@ class Average(Statement):
     def uses(self) -> tuple[int, ...]:
         return (self.vector,)
 
-    def kind(self, lines: Sequence["Line"]) -> Kind:
-        return "S"
-
 
 @dataclasses.dataclass(frozen=True)
-class ScalarFunction(Statement):
+class ScalarFunction(ScalarStatement):
     """A function of scalars."""
 
     fn: Any
@@ -220,29 +215,20 @@ class ScalarFunction(Statement):
     def uses(self) -> tuple[int, ...]:
         return self.arguments
 
-    def kind(self, lines: Sequence["Line"]) -> Kind:
-        return "S"
-
 
 @dataclasses.dataclass(frozen=True)
-class Presence(Statement):
+class Presence(ScalarStatement):
     """1 where the input has something at a position, 0 where it is padding: a scalar."""
 
     position: int
 
-    def kind(self, lines: Sequence["Line"]) -> Kind:
-        return "S"
-
 
 @dataclasses.dataclass(frozen=True)
-class InputFeature(Statement):
+class InputFeature(ScalarStatement):
     """One feature of the input at one position, as it is: a scalar."""
 
     position: int
     feature: int
-
-    def kind(self, lines: Sequence["Line"]) -> Kind:
-        return "S"
 
 
 @dataclasses.dataclass(frozen=True)
