@@ -6,8 +6,8 @@ import scipy.stats
 
 from widetail import metrics
 from widetail.experiments import Results, noise
-from widetail.experiments import _noise_cases as cases
-from widetail.experiments import _noise_models as models
+from widetail.experiments.noise import _cases as cases
+from widetail.experiments.noise import _models as models
 
 CONFIG = noise.NoiseConfig(tables=("diabetes",), functions=("griewank",), motorcycle_splits=2)
 

@@ -144,7 +144,7 @@ def _laws(own: Rows, images: Mapping[str, str]) -> list[Table]:
         title: ours(summarise(labelled, ("case",), value))
         for title, value in (
             ("scale: one over the mean of one over it", "scale"), ("a", "a"), ("b", "b"),
-            ("share of the open variance", "open_share"), ("price of doubt", "price"),
+            ("share of the residual variance", "open_share"), ("price of doubt", "price"),
             ("AUROC of hidden classes", "auroc_hidden"), ("processor seconds", "processor_seconds"),
         )
     }  # fmt: skip

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from widetail.experiments._noise_cases import FAR, MOTORCYCLE, has_motorcycle
-from widetail.experiments._noise_models import AUTO, BOTH, CONSTANT, INPUTS, KNOWN, OURS, PEERS, ROWS, SPARSE
+from widetail.experiments.noise._cases import FAR, MOTORCYCLE, has_motorcycle
+from widetail.experiments.noise._models import AUTO, BOTH, CONSTANT, INPUTS, KNOWN, OURS, PEERS, ROWS, SPARSE
 from widetail.experiments.reporting._aggregate import Rows, summarise
 from widetail.experiments.reporting._parts import Bullets, Prose, Section, Table, TextTable
 from widetail.experiments.reporting._tables import ours, side_by_side

@@ -5,9 +5,9 @@ import functools
 from typing import Any
 
 from widetail.datasets import UCI_NAMES
-from widetail.experiments import _noise_cases as cases
-from widetail.experiments import _noise_models as models
-from widetail.experiments._noise_report import findings
+from widetail.experiments.noise import _cases as cases
+from widetail.experiments.noise import _models as models
+from widetail.experiments.noise._report import findings
 from widetail.experiments.running._registry import Experiment, Size
 from widetail.experiments.running._runner import Outcome, Task
 

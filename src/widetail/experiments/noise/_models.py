@@ -15,7 +15,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 from widetail import metrics
 from widetail.estimators import ScaleMixtureRegressor, SparseMixtureRegressor
-from widetail.experiments._noise_cases import Case
+from widetail.experiments.noise._cases import Case
 from widetail.experiments.uci._models import rbf_network
 
 # Each stands for a tenth of all probability; the first and the last are the ends of the central 90 %.
