@@ -1,5 +1,7 @@
 """Calibration of class probabilities and of intervals."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Integer
 from scipy.stats import binom, binomtest
@@ -100,9 +102,7 @@ def pit_histogram(
     expected = values.size / bins
     low, high = binom.interval(level, values.size, 1 / bins)
     ax = axes_or_new(ax)
-    if not has_null_band(ax):
-        name = f"{level:.0%} band if calibrated"
-        mark_null_band(ax.fill_between([0, 1], low / expected, high / expected, color=BAND_GREY, lw=0, label=name))
+    if _draw_band(ax, [0, 1], low / expected, high / expected, level):
         ax.axhline(1, color=REFERENCE_GREY, lw=1, ls="--", zorder=1)
     counts, edges = np.histogram(values, bins=bins, range=(0, 1))
     # Drawn as a line, so that every further model gets the next colour of the axes.
@@ -136,21 +136,21 @@ def coverage_curve(
     observed = np.searchsorted(np.sort(np.abs(2 * values - 1)), promised, side="right") / values.size
     ax = axes_or_new(ax, _SQUARE)
     _draw_diagonal(ax)
-    if not has_null_band(ax):
-        low, high = binom.interval(level, values.size, promised)
-        band = ax.fill_between(
-            promised,
-            low / values.size,
-            high / values.size,
-            color=BAND_GREY,
-            lw=0,
-            label=f"{level:.0%} band if calibrated",
-        )
-        mark_null_band(band)
+    low, high = binom.interval(level, values.size, promised)
+    _draw_band(ax, promised, low / values.size, high / values.size, level)
     ax.plot(promised, observed, lw=1.8, label=label)
     ax.legend(loc="upper left", frameon=False)
     label_axes(ax, "promised coverage", "observed coverage", "Coverage of central intervals")
     return ax
+
+
+def _draw_band(ax: Axes, x: Any, low: Any, high: Any, level: float) -> bool:
+    """Where calibrated predictions are, unless the axes show it already; whether it was drawn."""
+    if has_null_band(ax):
+        return False
+    label = f"{level:.0%} band if calibrated"
+    mark_null_band(ax.fill_between(x, low, high, color=BAND_GREY, lw=0, label=label))
+    return True
 
 
 def _draw_diagonal(ax: Axes) -> None:
