@@ -26,7 +26,7 @@ IMAGES = nn.Sequential(nn.Conv(2, weight_var=1.5, bias_var=0.1), nn.Relu(), nn.G
 )
 def test_tiles_have_the_bits_of_one_machine(kernel, shape, dtype, monkeypatch):
     """Also the ragged last ones, after a journey through cloudpickle."""
-    monkeypatch.setattr("widetail.kernels._tiles.MAX_TILE_ROWS", 4)
+    monkeypatch.setattr("widetail.kernels.engine._tiles.MAX_TILE_ROWS", 4)
     x = np.random.default_rng(0).normal(size=shape).astype(dtype)
     whole = kernel.kernel(x, get="nngp").nngp
     job = KernelJob.of(kernel, "nngp", tile_rows(kernel.numbers_per_pair(x.shape[1:]), len(x)))

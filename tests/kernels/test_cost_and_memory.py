@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from widetail import nn
-from widetail.kernels import RBF, Cost, _memory
+from widetail.kernels import RBF, Cost
+from widetail.kernels.engine import _memory
 
 NET = nn.Sequential(nn.Dense(weight_var=1.5, bias_var=0.1), nn.Relu())
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from widetail import nn
-from widetail.kernels import RBF, KernelValues, _engine, _pullback, _tiles
+from widetail.kernels import RBF, KernelValues
+from widetail.kernels.engine import _engine, _pullback, _tiles
 
 NET = nn.Sequential(nn.Dense(weight_var=1.5, bias_var=0.1), nn.Relu(), nn.Dense(weight_var=1.2), nn.Erf())
 IMAGES = nn.Sequential(nn.Conv(2, weight_var=1.5, bias_var=0.1), nn.Relu(), nn.GlobalAvgPool())

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from widetail import nn
-from widetail.kernels import RBF, KernelValues, Matern, _tiles
+from widetail.kernels import RBF, KernelValues, Matern
+from widetail.kernels.engine import _tiles
 
 VECTORS = np.random.default_rng(0).normal(size=(7, 3))
 VECTORS[5], VECTORS[6] = VECTORS[0], 0

@@ -6,8 +6,8 @@ import pytest
 
 from widetail import nn
 from widetail.kernels import Anova, KernelValues, Linear, evaluate, evaluate_by_hand, evaluate_diagonal
-from widetail.kernels._by_hand import pull_back_by_hand
-from widetail.kernels._pullback import pull_back
+from widetail.kernels.engine._by_hand import pull_back_by_hand
+from widetail.kernels.engine._pullback import pull_back
 
 FEATURES = np.array([2.0, 0.1, 3.0, 1.0])
 RNG = np.random.default_rng(0)
@@ -42,7 +42,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "others"), CASES)
 def test_by_hand_is_what_the_engine_computes(name, others, monkeypatch):
-    monkeypatch.setattr("widetail.kernels._by_hand.TILE_NUMBERS", 4 * 10**2)  # several tiles, the last one smaller
+    monkeypatch.setattr("widetail.kernels.engine._by_hand.TILE_NUMBERS", 4 * 10**2)  # several tiles
     kernel = KERNELS[name]
     hand, weights = kernel.by_hand(), WEIGHTS[:, : 24 if others is None else 9]
     values = evaluate(kernel, X, others, "nngp").nngp
@@ -78,7 +78,7 @@ def test_what_is_not_written_down_is_left_to_the_engine():
 
 
 def test_progress_of_tiles(monkeypatch):
-    monkeypatch.setattr("widetail.kernels._by_hand.TILE_NUMBERS", 4 * 10**2)
+    monkeypatch.setattr("widetail.kernels.engine._by_hand.TILE_NUMBERS", 4 * 10**2)
     counts = []
     KERNELS["pairs"].kernel(X, progress=lambda done, total: counts.append((done, total)))
     assert counts == [(i, 6) for i in range(1, 7)]

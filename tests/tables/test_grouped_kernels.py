@@ -50,7 +50,7 @@ def test_gaps_are_coordinates_that_no_other_row_shares(name):
 @pytest.mark.parametrize("gaps", [GAPS, 0 * GAPS], ids=["gaps", "no gaps"])
 @pytest.mark.parametrize("name", ["linear", "relu", pytest.param("erf", marks=pytest.mark.slow)])
 def test_numpy_is_what_the_engine_computes(name, gaps, monkeypatch):
-    monkeypatch.setattr("widetail.kernels._by_hand.TILE_NUMBERS", 8 * 8**2)  # two tiles
+    monkeypatch.setattr("widetail.kernels.engine._by_hand.TILE_NUMBERS", 8 * 8**2)  # two tiles
     kernel, rows = tables.for_table(NETS[name](RELEVANCES), PLACES), np.concatenate([FEATURES, gaps], axis=1)
     assert kernel.by_hand() is not None
     weights = np.random.default_rng(1).normal(size=(9, 9))

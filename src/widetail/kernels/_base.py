@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail import files
-from widetail.kernels._by_hand import ByHand, evaluate_by_hand, is_for_numpy, pull_back_by_hand
-from widetail.kernels._cost import Cost, estimate
-from widetail.kernels._engine import evaluate, evaluate_diagonal
 from widetail.kernels._inputs import check_get, check_inputs
-from widetail.kernels._memory import check_memory
-from widetail.kernels._pullback import check_cotangent, pull_back
 from widetail.kernels._values import CrossFn, Get, KernelValues, RowsFn
+from widetail.kernels.engine._by_hand import ByHand, evaluate_by_hand, is_for_numpy, pull_back_by_hand
+from widetail.kernels.engine._cost import Cost, estimate
+from widetail.kernels.engine._engine import evaluate, evaluate_diagonal
+from widetail.kernels.engine._memory import check_memory
+from widetail.kernels.engine._pullback import check_cotangent, pull_back
 from widetail.numerics import is_traced
 
 Progress = bool | Callable[[int, int], None]

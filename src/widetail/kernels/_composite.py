@@ -11,8 +11,8 @@ import numpy as np
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
 from widetail.kernels._base import Kernel
-from widetail.kernels._by_hand import ByHand
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
+from widetail.kernels.engine._by_hand import ByHand
 
 
 class Composite(Kernel):

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from widetail.kernels._inputs import check_array
-from widetail.kernels._memory import kernel_bytes
-from widetail.kernels._tiles import PANEL_BYTES, Blocks, tile_rows, worker_count
 from widetail.kernels._values import Get, KernelValues
+from widetail.kernels.engine._memory import kernel_bytes
+from widetail.kernels.engine._tiles import PANEL_BYTES, Blocks, tile_rows, worker_count
 from widetail.numerics import cores
 
 

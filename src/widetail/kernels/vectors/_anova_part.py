@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from widetail.kernels._anova import Anova
-from widetail.kernels._anova_by_hand import group_distances
+from widetail.kernels.vectors._anova import Anova
+from widetail.kernels.vectors._anova_by_hand import group_distances
 
 
 def anova_part(kernel: Anova, features: Sequence[int], x1: np.ndarray, x2: np.ndarray) -> np.ndarray:

@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.kernels._memory import check_memory
-from widetail.kernels._tiles import PANEL_BYTES, Blocks, tile_rows, tiles_of, worker_count
 from widetail.kernels._values import Get, KernelValues, Rows, RowsFn
+from widetail.kernels.engine._memory import check_memory
+from widetail.kernels.engine._tiles import PANEL_BYTES, Blocks, tile_rows, tiles_of, worker_count
 from widetail.numerics import with_rows
 from widetail.progress import Progress, reporter
 

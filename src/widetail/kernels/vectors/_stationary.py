@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_number, check_variance
 from widetail.files import savable
-from widetail.kernels._distances import squared_distances
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-from widetail.kernels._vectors import VectorKernel
+from widetail.kernels.vectors._distances import squared_distances
+from widetail.kernels.vectors._vectors import VectorKernel
 
 
 class Stationary(VectorKernel):

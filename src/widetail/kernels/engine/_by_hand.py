@@ -12,8 +12,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from widetail.kernels._engine import aligned_empty, keep_freed_memory
-from widetail.kernels._tiles import Blocks, tiles_of
+from widetail.kernels.engine._engine import aligned_empty, keep_freed_memory
+from widetail.kernels.engine._tiles import Blocks, tiles_of
 from widetail.numerics import in_parallel
 from widetail.progress import Progress, reporter
 

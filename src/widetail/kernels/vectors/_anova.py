@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_count, check_number, check_variance
 from widetail.files import savable
-from widetail.kernels._anova_by_hand import AnovaByHand, group_distances
-from widetail.kernels._by_hand import ByHand
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-from widetail.kernels._vectors import VectorKernel
+from widetail.kernels.engine._by_hand import ByHand
+from widetail.kernels.vectors._anova_by_hand import AnovaByHand, group_distances
+from widetail.kernels.vectors._vectors import VectorKernel
 
 
 @savable("kernels.Anova")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from widetail.kernels._by_hand import ByHand
+from widetail.kernels.engine._by_hand import ByHand
 
 
 class AnovaByHand(ByHand):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-from widetail.kernels._vectors import VectorKernel
+from widetail.kernels.vectors._vectors import VectorKernel
 from widetail.numerics import is_traced
 
 

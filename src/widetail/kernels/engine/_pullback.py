@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from widetail.kernels._engine import Workers, keep_freed_memory, padded_block
-from widetail.kernels._tiles import Blocks, tile_rows, tiles_of
 from widetail.kernels._values import Get, KernelValues
+from widetail.kernels.engine._engine import Workers, keep_freed_memory, padded_block
+from widetail.kernels.engine._tiles import Blocks, tile_rows, tiles_of
 from widetail.numerics import with_rows
 from widetail.progress import Progress, reporter
 

@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 
 from widetail.checks import as_parameter, check_variance
 from widetail.files import savable
-from widetail.kernels._by_hand import ByHand
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
-from widetail.kernels._vectors import VectorKernel
+from widetail.kernels.engine._by_hand import ByHand
+from widetail.kernels.vectors._vectors import VectorKernel
 
 
 @savable("kernels.Linear")

@@ -1,0 +1,1 @@
+"""Evaluation of any kernel: tiles, threads, memory, gradients, and NumPy where that is faster."""

@@ -1,0 +1,1 @@
+"""Kernels of vectors of features: stationary ones, linear functions, sums over features."""
