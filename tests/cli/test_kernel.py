@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import widetail as wt
 from tests.cli.conftest import NET, write_csv
 from widetail import kernels
-from widetail.cli import _kernel
+from widetail.cli.commands import _kernel
 from widetail.stores import TileStore
 
 NETWORK = wt.nn.mlp(1, "erf")

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from widetail.cli import _demo
-from widetail.cli import _demo_study as study
+from widetail.cli.commands import _demo
+from widetail.cli.commands import _demo_study as study
 
 COMMANDS = ("demo", "fit", "predict", "evaluate", "inspect", "kernel", "reproduce", "bench", "doctor")
 
@@ -67,7 +67,7 @@ def test_doctor(run):
 
 
 def test_doctor_reports_a_failed_check(run, monkeypatch):
-    monkeypatch.setattr("widetail.cli._doctor._CHECKS", {"wrong": lambda: 1.0, "broken": lambda: 1 / 0})
+    monkeypatch.setattr("widetail.cli.commands._doctor._CHECKS", {"wrong": lambda: 1.0, "broken": lambda: 1 / 0})
     outcome = run("doctor")
     assert outcome.code == 1
     assert "FAILED" in outcome.out

@@ -13,17 +13,17 @@ from typing import Any, NoReturn
 
 import typer
 
-from widetail.cli._bench import bench
-from widetail.cli._demo import demo
-from widetail.cli._doctor import doctor
 from widetail.cli._errors import CommandError, UsageError
-from widetail.cli._evaluate import evaluate
-from widetail.cli._fit import fit
-from widetail.cli._inspect import inspect
-from widetail.cli._kernel import kernel
 from widetail.cli._output import say
-from widetail.cli._predict import predict
-from widetail.cli._reproduce import reproduce
+from widetail.cli.commands._bench import bench
+from widetail.cli.commands._demo import demo
+from widetail.cli.commands._doctor import doctor
+from widetail.cli.commands._evaluate import evaluate
+from widetail.cli.commands._fit import fit
+from widetail.cli.commands._inspect import inspect
+from widetail.cli.commands._kernel import kernel
+from widetail.cli.commands._predict import predict
+from widetail.cli.commands._reproduce import reproduce
 
 SUCCESS, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 128 + signal.SIGINT

@@ -26,7 +26,7 @@ def demo(
     Takes less than a minute and writes a report. Three tables that scikit-learn ships, forty random rows of each to
     learn from, three times, and all the others to predict.
     """
-    from widetail.cli import _demo_study as study
+    from widetail.cli.commands import _demo_study as study
 
     output = Output(as_json=as_json, quiet=quiet)
     out.mkdir(parents=True, exist_ok=True)
@@ -82,8 +82,8 @@ def said(scores: dict[str, dict[str, float]]) -> str:
 
 def _write_report(found: Sequence[Any], scores: dict[str, dict[str, float]], out: Path) -> Path:
     from widetail import plots
-    from widetail.cli import _demo_pictures as pictures
-    from widetail.cli import _demo_study as study
+    from widetail.cli.commands import _demo_pictures as pictures
+    from widetail.cli.commands import _demo_study as study
     from widetail.experiments.report import Code, Figure, Prose, Report, Section, Table, png, to_html
     from widetail.files import write_whole
 

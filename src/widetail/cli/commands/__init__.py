@@ -1,0 +1,1 @@
+"""The commands, one file each; of the demo also what it compares and its pictures."""
