@@ -4,11 +4,11 @@
     python tools/neural_tangents_tests.py checkout --cases 2 --rows benchmarks/results/neural_tangents_tests.jsonl
     python tools/neural_tangents_tests.py --table benchmarks/results/neural_tangents_tests.jsonl
 
-Nothing of the checkout is copied. Their test functions have up to thousands of parametrisations; their own helper
-draws `--cases` of each with a fixed seed, so that more cases contain the fewer. All functions have their first case
-before one has its second; those of which nothing has run yet but cases that were left out come first. Every outcome
-is a line in `--rows`, and a run that is started again goes on after the last one. `--original` runs the tests with
-neural-tangents itself, in an environment that has it.
+Nothing of the checkout is copied. Their test functions have up to thousands of parametrisations, in a random order
+that their own helper draws with a fixed seed; the first `--cases` of each that their suite does not leave out itself
+are run. All functions have their first case before one has its second; those of which nothing has run yet come first.
+Every outcome is a line in `--rows`, and a run that is started again goes on after the last one. `--original` runs the
+tests with neural-tangents itself, in an environment that has it.
 Needs absl-py and more_itertools.
 """
 
@@ -122,6 +122,10 @@ def _size_at(x, axes):
     return total
 
 
+# cases drawn for each that is to be run: combinations that mean nothing are left out by the suite itself
+MORE = 8
+
+
 class TooLongError(Exception):
     """A test took longer than allowed."""
 
@@ -151,7 +155,7 @@ class Recorder(unittest.TestResult):
     def _record(self, outcome, reason=""):
         signal.setitimer(signal.ITIMER_PROF, 0)
         if self.is_open:  # the first failure of a test is its reason
-            self.is_open = False
+            self.is_open, self.outcome = False, outcome
             self._write(outcome, reason)
             print(f"{outcome:8s} {self.row['test']} {self.row['case']} {reason}"[:330], flush=True)
 
@@ -223,7 +227,7 @@ def count_cases(helper: types.ModuleType, possible: dict[str, int]) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """All tests that the file of rows does not have yet."""
-    os.environ["NT_NUM_GENERATED_CASES"] = str(chosen.cases)
+    os.environ["NT_NUM_GENERATED_CASES"] = str(MORE * chosen.cases)
     sys.path.insert(0, str(chosen.checkout.resolve()))
     warnings.simplefilter("ignore")
     import jax
@@ -250,13 +254,17 @@ def run(chosen: argparse.Namespace) -> None:
             print(f"left out {file}: {error}")
     # their own code is written without rank promotion, a matter of style that no user feels
     jax.config.update("jax_numpy_rank_promotion", "allow")
-    tried = {row["test"] for row in rows.values() if row["outcome"] != "skipped"}
-    waiting.sort(key=lambda one: (one[0]["test"] in tried, one[0]["case"]))
-    for row, test in waiting:
-        if (row["test"], row["case"]) in rows or chosen.match not in f"{row['test']}{row['case']}":
-            continue
-        recorder.begin(row)
-        test.run(recorder)
+    tried = collections.Counter(row["test"] for row in rows.values() if row["outcome"] != "skipped")
+    waiting.sort(key=lambda one: one[0]["case"])
+    for count in range(chosen.cases):  # that many have run before
+        for row, test in waiting:
+            name, key = row["test"], (row["test"], row["case"])
+            if tried[name] != count or key in rows or chosen.match not in f"{name}{row['case']}":
+                continue
+            recorder.begin(row)
+            test.run(recorder)
+            rows[key] = row
+            tried[name] += recorder.outcome != "skipped"
 
 
 def latest(path: Path) -> dict[tuple[str, int], dict]:
@@ -323,7 +331,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, nargs="?")
     parser.add_argument("--rows", type=Path, help="where every outcome is added as a line")
-    parser.add_argument("--cases", type=int, default=1, help="parametrisations of each test function")
+    parser.add_argument("--cases", type=int, default=1, help="random parametrisations of each test function")
     parser.add_argument("--only", default="", help="files whose name has one of these words in it, split by commas")
     parser.add_argument("--match", default="", help="tests whose name and number have this in them")
     parser.add_argument("--limit", type=int, default=120, help="seconds of processor time that one test may take")

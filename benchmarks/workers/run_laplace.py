@@ -16,13 +16,15 @@ if importlib.util.find_spec("torchvision") is None:
     sys.modules["torchvision"] = None  # type: ignore[assignment]
 Laplace = importlib.import_module("laplace").Laplace
 torch.set_num_threads(1)
+# in single precision its Cholesky factor of the posterior fails on some of these networks
+torch.set_default_dtype(torch.float64)
 STEPS, RATE = 100, 0.1  # of the marginal likelihood, as in its own example of a regression
 
 
 def load(path: str) -> tuple[dict[str, Any], Any]:
     """Arrays of a task, and the network with the given weights."""
     with np.load(path) as file:
-        task = {key: torch.as_tensor(file[key]) for key in file.files}
+        task = {key: torch.as_tensor(file[key]).double() for key in file.files}
     features, width = task["w1"].shape
     model = torch.nn.Sequential(
         torch.nn.Linear(features, width), torch.nn.Tanh(), torch.nn.Linear(width, task["w2"].shape[1])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from widetail import nn
 from widetail.compat import neural_tangents as nt
 from widetail.compat.neural_tangents import stax
 
@@ -63,6 +64,12 @@ def test_training_in_closed_form_by_an_equation_and_by_ensembles():
     assert_allclose(ensemble(t=3.0, x_test=NEW, get="ntk"), closed(3.0, None, 0.0, across), atol=1e-4)
 
 
+def test_linear_models_take_the_names_of_arguments():
+    _, params = INIT(KEY, X.shape)
+    for model in (nt.linearize(f=APPLY, params=params), nt.taylor_expand(f=APPLY, params=params, degree=1)):
+        assert_allclose(model(params, X), APPLY(params, X), rtol=1e-6)
+
+
 def test_gradients_go_through_pooling_inside_of_jit():
     _, apply, _ = stax.serial(stax.AvgPool((2,), (1,), "SAME", normalize_edges=True), stax.SumPool((2,)))
     x = jnp.arange(6.0).reshape(1, 6, 1)
@@ -79,6 +86,22 @@ def test_masks_of_finite_networks():
     assert_allclose(stax.unmask_fn(net[1])(params, x, mask_constant=7.0)[1:], short, rtol=1e-5)
 
 
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_masks_of_kernels_are_those_of_nn(padding):
+    net = stax.serial(
+        stax.Conv(4, (3,), (2,), padding), stax.Relu(), stax.SumPool((2,), (1,), padding), stax.Conv(4, (1,)), stax.Erf(),
+        stax.GlobalAvgPool(), stax.Dense(1),
+    )  # fmt: skip
+    same = nn.Masked(
+        nn.Conv(3, strides=2, padding=padding), nn.Relu(), nn.SumPool(2, strides=1, padding=padding), nn.Conv(1), nn.Erf(),
+        nn.GlobalAvgPool(),
+    )  # fmt: skip
+    parts = [np.random.default_rng(size).normal(size=(size, 2)) for size in (7, 9)]
+    flagged = nn.stack_unequal(parts)
+    x = np.where(flagged[..., -1:] > 0, flagged[..., :-1], 7.0)
+    assert_allclose(net[2](x, None, "nngp", mask_constant=7.0), same.kernel(flagged, get="nngp").nngp, rtol=2e-5)
+
+
 def test_what_is_not_supported_says_so():
     with pytest.raises(AttributeError, match="TensorFlow"):
         _ = nt.experimental
@@ -88,3 +111,11 @@ def test_what_is_not_supported_says_so():
         nt.batch(KERNEL, 2, device_count=2)
     with pytest.raises(ValueError, match="get must name"):
         KERNEL(X, None, "covariance")
+    with pytest.raises(ValueError, match="as many axes and features"):
+        KERNEL(X, X[:, :1])
+    with pytest.raises(ValueError, match="implementation must be one of"):
+        nt.empirical_ntk_fn(stax.Relu()[1], implementation=7)
+    with pytest.raises(ValueError, match=r"takes inputs with axes NABC; got shape"):
+        stax.Conv(4, (3, 3))[2](X)
+    with pytest.raises(ValueError, match="padding must be one of 'CIRCULAR', 'SAME', 'VALID'; got 'WRAP'"):
+        stax.Conv(4, (3,), padding="WRAP")

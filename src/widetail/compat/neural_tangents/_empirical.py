@@ -7,12 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from widetail import empirical
 from widetail.compat.neural_tangents._arrays import Axes, canonical_axes
 from widetail.compat.neural_tangents._get import with_get
 from widetail.compat.neural_tangents._requirements import are_equal
 from widetail.empirical import EmpiricalKernel, Layout
-from widetail.empirical import linearize as linearize
-from widetail.empirical import taylor_expand as taylor_expand
 
 
 class NtkImplementation(enum.IntEnum):
@@ -26,6 +25,16 @@ class NtkImplementation(enum.IntEnum):
 
 DEFAULT = NtkImplementation.JACOBIAN_CONTRACTION
 METHODS = {0: "auto", 1: "jacobian", 2: "products", 3: "structured"}
+
+
+def linearize(f: Callable[..., Any], params: Any) -> Callable[..., Any]:
+    """The model that is linear in its parameters, around those given."""
+    return empirical.linearize(f, params)
+
+
+def taylor_expand(f: Callable[..., Any], params: Any, degree: int) -> Callable[..., Any]:
+    """The model's Taylor series in its parameters up to `degree`."""
+    return empirical.taylor_expand(f, params, degree)
 
 
 def no_second(x2: Any) -> bool:
@@ -105,6 +114,8 @@ def empirical_ntk_fn(
     `_s_rules` and `_fwd` chose among the rules of neural-tangents, which this library does not have; they change
     nothing in the result.
     """
+    if implementation not in METHODS:
+        raise ValueError(f"implementation must be one of nt.NtkImplementation; got {implementation!r}.")
     method = METHODS[int(implementation)]
     compiled: dict[Any, Any] = {}
 

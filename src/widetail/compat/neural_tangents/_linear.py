@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from widetail import nn
 from widetail.compat.neural_tangents._arrays import Number
 from widetail.compat.neural_tangents._requirements import Bool, Diagonal, layer, requires, supports_masking
-from widetail.compat.neural_tangents._through import linear_map
-from widetail.compat.neural_tangents._windows import Padding, default_dimension_numbers, fold, pool_mask, wrap
+from widetail.compat.neural_tangents._through import linear_map, mask_through
+from widetail.compat.neural_tangents._windows import Padding, default_dimension_numbers, fold, wrap
 
 
 def _parameterization(word: str) -> str:
@@ -196,6 +196,11 @@ def _convolution(
 
     def plain_shapes(input_shape):
         """The shape of the weights of an ordinary convolution, and of its output."""
+        if len(input_shape) != len(spec_in):
+            raise ValueError(
+                f"a convolution with filter_shape={filters} takes inputs with axes {spec_in}; got shape "
+                f"{tuple(input_shape)}."
+            )
         sizes = iter(filters)
         shape = [width if c == "O" else input_shape[spec_in.index("C")] if c == "I" else next(sizes) for c in spec_w]
         pad = "SAME" if circular else beyond.name
@@ -281,20 +286,14 @@ def _convolution(
     def mask_fn(mask, input_shape):
         rows, channel = spec_in.index("N"), spec_in.index("C")
         mask = jnp.all(mask, axis=channel, keepdims=True)
-        pad = Padding.SAME if circular else beyond
-        order = [spec_in.index(c) for c in spec_out]
         inside = [c for c in spec_in if c not in "NC"]
-        window = [filters[letters.index(c)] for c in inside]
-        step = [steps[letters.index(c)] for c in inside]
-        if how == "transposed":
-            mask = jnp.broadcast_to(mask, [1 if i == channel else size for i, size in enumerate(input_shape)])
-            moved = jnp.moveaxis(mask, (rows, channel), (0, -1)).astype(jnp.float32)
-            spec = default_dimension_numbers(len(window))
-            weight = jnp.ones((*window, 1, 1), jnp.float32)
-            reached = jax.lax.conv_transpose(moved, weight, step, pad.name, dimension_numbers=spec) > 0
-            mask = jnp.moveaxis(reached, (0, -1), (rows, channel))
-        else:
-            mask = pool_mask(mask, window, step, pad, rows, channel)
+        if inside:
+            window = tuple(filters[letters.index(c)] for c in inside)
+            step = tuple(steps[letters.index(c)] for c in inside)
+            make = nn.ConvTranspose if how == "transposed" else nn.Conv
+            made = make(window, strides=step, padding="SAME" if circular else beyond.name)
+            mask = mask_through(made, mask, input_shape, rows, channel)
+        order = [spec_in.index(c) for c in spec_out]
         return jnp.transpose(mask, order)
 
     return init_fn, apply_fn, kernel_fn, mask_fn

@@ -20,8 +20,8 @@ from widetail.compat.neural_tangents._requirements import (
     requires,
     supports_masking,
 )
-from widetail.compat.neural_tangents._through import linear_map
-from widetail.compat.neural_tangents._windows import Padding, pool_mask, wrap
+from widetail.compat.neural_tangents._through import linear_map, mask_through
+from widetail.compat.neural_tangents._windows import Padding, wrap
 
 
 @layer
@@ -112,7 +112,10 @@ def _pool(is_mean, window_shape, strides, padding, normalize_edges, batch_axis, 
 
     def mask_fn(mask, input_shape):
         _one_channel(mask, channel_axis)
-        return pool_mask(mask, window, steps, beyond, batch_axis, channel_axis)
+        if not window:
+            return mask
+        made = nn.SumPool(window, strides=steps, padding=beyond.name)
+        return mask_through(made, mask, input_shape, batch_axis, channel_axis)
 
     return init_fn, apply_fn, kernel_fn, mask_fn
 

@@ -326,7 +326,7 @@ def inputs_to_kernel(x1: Any, x2: Any, with_ntk: bool, wanted: dict[str, Any]) -
     """The kernel of the inputs themselves."""
     for name, x in (("x1", x1), ("x2", x2)):
         if not isinstance(x, ARRAYS) and not (name == "x2" and x is None):
-            raise TypeError(f"{name} must be an array; got {type(x).__name__}.")
+            raise TypeError(f"{name} must be an array (lists are for several inputs); got {type(x).__name__}.")
         if x is not None and x.ndim < 2:
             raise ValueError(f"{name} must have an axis of data points and one of features; got shape {x.shape}.")
     batch_axis, channel_axis = wanted["batch_axis"] % x1.ndim, wanted["channel_axis"]
@@ -337,6 +337,8 @@ def inputs_to_kernel(x1: Any, x2: Any, with_ntk: bool, wanted: dict[str, Any]) -
         x1, x2 = (x if x is None else jnp.moveaxis(x, batch_axis, 0).reshape(x.shape[batch_axis], -1) for x in (x1, x2))
         batch_axis, channel_axis, diagonal = 0, 1, False
     channel_axis %= x1.ndim
+    if x2 is not None and (x2.ndim != x1.ndim or x2.shape[channel_axis] != x1.shape[channel_axis]):
+        raise ValueError(f"x1 and x2 must have as many axes and features; got shapes {x1.shape} and {x2.shape}.")
     ones, others = as_masked(x1, wanted["mask_constant"]), as_masked(x2, wanted["mask_constant"])
     h1 = jnp.asarray(ones.masked_value, dtype=float)
     h2 = None if x2 is None else jnp.asarray(others.masked_value, dtype=float)

@@ -1,5 +1,6 @@
 """A `Kernel` through a layer of `widetail.nn`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -51,3 +52,14 @@ def linear_map(layer: nn.Layer, x: Any, batch: int, diagonal: bool) -> Any:
     rank = (x.ndim - batch) // (1 if diagonal else 2)
     step = layer.propagate_rows_fn(not diagonal)
     return gather(step(nn.Covariance(flat, None, rank, not diagonal and rank > 0))[0].nngp, batch, diagonal)
+
+
+def mask_through(layer: nn.Layer, mask: Any, shape: Sequence[int], batch_axis: int, channel_axis: int) -> Any:
+    """A mask of one feature, True where nothing is, by the rule that the layer has inside of `nn.Masked`."""
+    ndim = len(shape)
+    rows, channel = batch_axis % ndim, channel_axis % ndim
+    wide = jnp.broadcast_to(mask, [1 if axis == channel else size for axis, size in enumerate(shape)])
+    there = ~jnp.moveaxis(wide, (rows, channel), (-2, -1))[..., 0]
+    after = layer.mask_after(there.astype(jnp.float32))
+    assert after is not None
+    return jnp.moveaxis(after[..., None] <= 0, (-2, -1), (rows, channel))

@@ -1,4 +1,4 @@
-"""Paddings, windows and the masks that come out of them."""
+"""Paddings and windows."""
 
 import enum
 import string
@@ -16,6 +16,10 @@ class Padding(enum.Enum):
     CIRCULAR = "CIRCULAR"
     SAME = "SAME"
     VALID = "VALID"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        raise ValueError(f"padding must be one of {', '.join(repr(one.value) for one in cls)}; got {value!r}.")
 
 
 def default_dimension_numbers(rank: int) -> tuple[str, str, str]:
@@ -44,23 +48,3 @@ def fold(x: Any, axes: Sequence[int], sizes: Sequence[int]) -> Any:
         moved = jnp.moveaxis(x, axis, 0)
         x = jnp.moveaxis(jax.ops.segment_sum(moved, places, size), 0, axis)
     return x
-
-
-def pool_mask(
-    mask: Any, window: Sequence[int], strides: Sequence[int], padding: Padding, batch_axis: int, channel_axis: int
-) -> Any:
-    """The mask at the centre of every window."""
-    fixed = {batch_axis % mask.ndim, channel_axis % mask.ndim}
-    axes = [axis for axis in range(mask.ndim) if axis not in fixed]
-    for axis, extent, stride in zip(axes, window, strides, strict=True):
-        size = mask.shape[axis]
-        if padding == Padding.VALID:
-            before, count = 0, (size - extent) // stride + 1
-        else:
-            before = jax.lax.padtype_to_pads([size], [extent], [stride], "SAME")[0][0]
-            count = -(-size // stride)
-        if size == 1 and count != 1:
-            continue
-        centres = (extent - 1) // 2 - before + stride * np.arange(count)
-        mask = jnp.take(mask, np.clip(centres, 0, size - 1), axis=axis)
-    return mask
