@@ -89,12 +89,12 @@ def test_masks_of_finite_networks():
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_masks_of_kernels_are_those_of_nn(padding):
     net = stax.serial(
-        stax.Conv(4, (3,), (2,), padding), stax.Relu(), stax.SumPool((2,), (1,), padding), stax.Conv(4, (1,)), stax.Erf(),
-        stax.GlobalAvgPool(), stax.Dense(1),
+        stax.Conv(4, (3,), (2,), padding), stax.Relu(), stax.SumPool((2,), (1,), padding), stax.Conv(4, (1,)),
+        stax.Erf(), stax.GlobalAvgPool(), stax.Dense(1),
     )  # fmt: skip
     same = nn.Masked(
-        nn.Conv(3, strides=2, padding=padding), nn.Relu(), nn.SumPool(2, strides=1, padding=padding), nn.Conv(1), nn.Erf(),
-        nn.GlobalAvgPool(),
+        nn.Conv(3, strides=2, padding=padding), nn.Relu(), nn.SumPool(2, strides=1, padding=padding), nn.Conv(1),
+        nn.Erf(), nn.GlobalAvgPool(),
     )  # fmt: skip
     parts = [np.random.default_rng(size).normal(size=(size, 2)) for size in (7, 9)]
     flagged = nn.stack_unequal(parts)
