@@ -20,14 +20,14 @@ COMPARE_CONFIGURATIONS = """
 import json
 import jax
 before = {name: str(value) for name, value in jax.config.values.items()}
-import widetail, widetail.nn, widetail.kernels
+import widetail.estimators
 after = {name: str(value) for name, value in jax.config.values.items()}
 print(json.dumps({name: [before.get(name), after.get(name)] for name in before | after if
                   before.get(name) != after.get(name)}))
 """
 
 
-def test_importing_changes_no_setting_of_jax():
+def test_estimators_can_be_imported_first_and_importing_changes_no_setting_of_jax():
     process = subprocess.run([sys.executable, "-c", COMPARE_CONFIGURATIONS], capture_output=True, text=True, check=True)
     assert json.loads(process.stdout) == {}
 
@@ -54,9 +54,8 @@ def test_every_module_can_be_imported_first():
     assert int(process.stdout) > 100
 
 
-@pytest.mark.parametrize("module", ["estimators", "experiments.ensembles"])
-def test_a_room_can_be_imported_first(module):
-    subprocess.run([sys.executable, "-c", f"import widetail.{module}"], capture_output=True, check=True)
+def test_an_experiment_can_be_imported_first():
+    subprocess.run([sys.executable, "-c", "import widetail.experiments.ensembles"], capture_output=True, check=True)
 
 
 def test_only_public_names_of_jax():

@@ -70,8 +70,10 @@ def test_a_gaussian_that_grows():
     x = jnp.array([[0.5, -0.2], [-0.3, 0.4]])
     b = 0.15
     with jax.enable_x64(True):
-        found, expected = (
-            stax.serial(stax.Dense(4, 1.2), phi, stax.Dense(1))[2](x, None, ("nngp", "ntk"))
+        found, expected = (  # compiled whole: operation by operation there are a hundred
+            jax.jit(
+                lambda x, phi=phi: stax.serial(stax.Dense(4, 1.2), phi, stax.Dense(1))[2](x, None, ("nngp", "ntk"))
+            )(x)
             for phi in (stax.Gaussian(0.7, b), stax.ElementwiseNumerical(lambda z: 0.7 * jnp.exp(b * z**2), deg=60))
         )
     assert_allclose(found.nngp, expected.nngp, rtol=1e-6)

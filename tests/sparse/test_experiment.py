@@ -48,25 +48,31 @@ def test_classes_left_out_and_the_report():
     assert 1 / alone.model_.q.law.mean_precision == pytest.approx(mixture["scale"], rel=0.1)
 
 
-def test_images_of_every_kind(data_folder):
-    """Labels are numbers of classes whatever they were, and a part of the test images has all classes."""
-    config = dataclasses.replace(SMALL, rows=300, test_rows=400)
-    for images, classes, corruptions in (
-        ("emnist_letters", 26, 0),
-        ("cifar10", 10, 2),
+# large files of what the others have too: grey and colours, letters for classes, labels from one on
+@pytest.mark.parametrize(
+    ("images", "classes", "corruptions"),
+    [
         ("mnist", 10, 1),
-        ("svhn", 10, 0),
-    ):
-        some = dataclasses.replace(config, corruptions=("spatter",), colour_corruptions=("fog", "snow"))
-        assert set(training_images(some, images, "clean", 0)[1]) <= set(range(classes))
-        clean, *others = shifted_tests(some, images, "clean", 0)
-        assert len(others) == corruptions
-        assert set(clean.labels) == set(range(classes))
-        assert clean.is_new is None
-        assert all(np.mean(other.pixels != clean.pixels) > 0.1 for other in others)
-        kept = training_images(some, images, "left_out", 0)[1]
-        (tests,) = shifted_tests(some, images, "left_out", 0)
-        assert set(tests.labels[tests.is_new]) == set(range(classes)) - set(kept)
+        ("cifar10", 10, 2),
+        pytest.param("emnist_letters", 26, 0, marks=pytest.mark.slow),
+        pytest.param("svhn", 10, 0, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.usefixtures("data_folder")
+def test_images_of_every_kind(images, classes, corruptions):
+    """Labels are numbers of classes whatever they were, and a part of the test images has all classes."""
+    some = dataclasses.replace(
+        SMALL, rows=300, test_rows=400, corruptions=("spatter",), colour_corruptions=("fog", "snow")
+    )
+    assert set(training_images(some, images, "clean", 0)[1]) <= set(range(classes))
+    clean, *others = shifted_tests(some, images, "clean", 0)
+    assert len(others) == corruptions
+    assert set(clean.labels) == set(range(classes))
+    assert clean.is_new is None
+    assert all(np.mean(other.pixels != clean.pixels) > 0.1 for other in others)
+    kept = training_images(some, images, "left_out", 0)[1]
+    (tests,) = shifted_tests(some, images, "left_out", 0)
+    assert set(tests.labels[tests.is_new]) == set(range(classes)) - set(kept)
 
 
 @pytest.mark.slow
