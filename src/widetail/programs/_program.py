@@ -25,7 +25,7 @@ from widetail.programs.limits._plans import needs, run_plan
 from widetail.programs.limits._simulation import drawn_variables, simulated
 from widetail.programs.statements import Graph
 
-# Arrays of a tile that are alive at a time, as a fraction of all that are computed.
+# Of so many arrays that are computed for a tile, one is alive at a time.
 ALIVE = 8
 
 

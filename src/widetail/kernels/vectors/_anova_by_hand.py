@@ -55,7 +55,7 @@ class AnovaByHand(ByHand):
         """Derivatives in lengths, variances of the parts, and the price of acting together."""
         terms, exponents = self._terms(side1, side2)
         parts, by_price = self._parts(side1), 0.0
-        at_rest: Any = 0.0  # of the denominators, which are numbers
+        at_rest: Any = 0.0  # what the denominators contribute
         if self.order is None:
             weights = weights * self._combine(terms, parts)
             at_rest = np.sum(weights) / (1 + parts[:, 0, 0])

@@ -32,7 +32,7 @@ def squared_distances(
         terms = (((x1[:, None, c] - factor * x2[None, :, c]) * scale[c]) ** 2 for c in columns)
         return sum(terms, jnp.zeros((), x1.dtype))
     products, (squares1, squares2), (along1, along2), square, same = _about_the_middle(x1, x2, scale)
-    # What is sought is x1 - factor x2 + rest middle; with factors near one there is next to nothing of the middle.
+    # x1 - factor x2 in terms of rows about the middle: what the factors leave of the middle is added, and is small.
     factor = factor * same
     rest = 1 - factor
     squares = squares1[:, None] + factor**2 * squares2 + rest**2 * square

@@ -146,7 +146,9 @@ class SelfAttention(Leaf):
     def apply_masked(self, parameters, x, mask, parametrisation, key):
         space = x.shape[1:-1]
         is_there = mask.reshape(len(x), 1, 1, -1) > 0
-        is_there = is_there | ~jnp.any(is_there, axis=-1, keepdims=True)  # where nothing is, anything is as good
+        is_there = is_there | ~jnp.any(
+            is_there, axis=-1, keepdims=True
+        )  # of an empty sequence all count: weights would be 0 / 0
         h = x.reshape(x.shape[0], -1, x.shape[-1])
         half = jnp.sqrt(jnp.asarray(self.query_key_var, x.dtype))
         value_half = jnp.sqrt(jnp.asarray(self.weight_var, x.dtype))

@@ -172,7 +172,7 @@ class Parallel(Layer):
         self.combine = combine
 
     def signal(self, signal: Signal) -> Signal:
-        # Within the sum, what all branches receive is shared, even where it is fresh to the world outside.
+        # Branches share what they receive, so that none may treat it as independent of everything else.
         ends = [layer.signal(signal.replace(is_fresh=False)) for layer in self.layers]
         first = ends[0]
         sizes = [(end.space, end.features, end.multiple) for end in ends]

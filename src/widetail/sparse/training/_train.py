@@ -24,12 +24,13 @@ from widetail.sparse.training._natural import Ascent
 FIRST_STAGE_PER_POINT = 4
 GROWTH = 4
 ROUGH = 30.0  # how much less precise the earlier stages are
-# What classes without rows get is next to nothing of the bound of a row, but not of that of all rows. Training ends
-# when an iteration gains so little per row, and so little in all, that the posterior cannot move far any more.
+# Training ends when an iteration gains little per row, and little for all rows together: classes without rows hardly
+# show in the bound of a row, but do in the sum.
 TOLERANCE, NATS_IN_ALL = 1e-5, 0.02
 SHORTEST_STEP = 0.05
-# Where sums stand for the rows an iteration costs next to nothing, and the product of scale and noise is found long
-# before each of them: then it ends when it gains this share of the tolerance, down to what optimisers can tell.
+# With Gaussian noise sums stand for all rows, and iterations cost next to nothing. There the product of scale and noise
+# is found long before either of them, so the tolerance is smaller by this factor, but no less than the least gain that
+# optimisers can tell.
 SHARE_OF_SUMS = 1e-4
 LEAST_GAIN = 1e-11
 ITERATIONS_AFTER_EXTRAPOLATION = 3

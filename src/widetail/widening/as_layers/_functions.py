@@ -28,7 +28,7 @@ class LayerFunctions(ProgramWalk):
         self._used: set[int] = set()
         self._serial = itertools.count()
         self.means: list[float] = []  # factors of means that are zero in the limit
-        # functions of the entries of layers are functions of this variable, which nothing else is equal to
+        # stands for the entries of a layer in expressions; no variable of a program has this value
         self.entry_of_layer = Base(1, frozenset(), self.builder.add(st.Constant(math.inf)), True)
 
     def front(self) -> tuple[Callable[[Any], Any], Any, tuple[int, ...]]:

@@ -107,7 +107,7 @@ class Combining(Entries):
                 return scale(number, other)
             if isinstance(first, Sca) != isinstance(second, Sca):
                 return self._times(*((first, second) if isinstance(first, Sca) else (second, first)))
-            if is_vector:  # factors stand in front, where those that grow and shrink with the width meet
+            if is_vector:  # numbers are taken out of functions, so that 1/sqrt(n) and sqrt(n) cancel
                 (one, first), (two, second) = number_of(first), number_of(second)
                 if one * two != 1:
                     return scale_vec(one * two, self._function_of(op, [first, second]))

@@ -26,7 +26,7 @@ LOGITS = (
     "equinox.nn.MultiheadAttention or attention_fn of flax.nnx.MultiHeadAttention)"
 )
 _OF_INPUTS = (st.InputProduct, st.InputFeature, st.Given)
-# Inputs at which what models of several widths do with them first is compared.
+# Inputs at which the first steps of models of several widths are compared, up to the first random matrix.
 PROBES = 8
 # How often vectors are taken apart before a model is given up.
 MOST_CUTS = 24

@@ -190,7 +190,7 @@ class Products(Sums):
                     factor = self._factor(table) if leaf.by_entry else 1.0
                     share = var * (1.0 if leaf.by_entry else table.factor**2) * len(places) / count
                     self._random(block, "matrix", share)
-                    number, inner = number_of(value)  # factors that grow and shrink with the width meet behind it
+                    number, inner = number_of(value)  # so that 1/sqrt(n) and sqrt(n) cancel
                     product = self.builder.add(st.MatMul(block, self.builder.base(inner).index))
                     terms.append(scale_vec(factor * number, Base(len(columns), origins, product, True)))
                 else:
