@@ -14,7 +14,7 @@ from widetail.stores import Location, Pair, Tiles, TileStore
 
 ROWS_PER_TILE = 2000
 TILES_IN_MEMORY = 16  # what a worker may need at most, with room for Python, JAX and its own libraries
-ROWS_TO_SETTLE = 256  # from which the accuracy of integrals is told
+ROWS_TO_SETTLE = 256  # the first ones, by which the accuracy of integrals is chosen
 FEWEST_BLOCKS = 10  # so that a handful of workers share the work evenly
 
 

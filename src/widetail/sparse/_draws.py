@@ -28,7 +28,7 @@ class Nodes(NamedTuple):
 
     scales: Any  # (nodes,)
     weights: Any  # (nodes,)
-    table: Any  # standard normal draws, (nodes, rows, draws, outputs); rows beyond take them again
+    table: Any  # standard normal draws, (nodes, rows, draws, outputs); further rows begin again
 
 
 def nodes_of(

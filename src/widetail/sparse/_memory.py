@@ -195,7 +195,7 @@ class Memory:
         memory = dataclasses.replace(memory, gram=gram, cross=cross, square=square, residual=residual / scale)
         if likelihood.noise_at(np.ones(1)) is None:
             return memory
-        # the sum of squares is not in such a file: the one for which the noise is what learning would make of it
+        # such a file lacks the sum of squares: it is chosen so that learning would find the noise that the file has
         unexplained = observations * len(q.mean) - scale * (float(np.sum(gram * q.covariance)) + residual / scale)
         return dataclasses.replace(memory, square=square + max(0.0, unexplained) / per_noise)
 
