@@ -82,13 +82,13 @@ own = Own()
 
 
 FINGERPRINT = """
-import numpy as np
+import jax.numpy as jnp
 from tests.distributed.clusters import slow_kernel
 from widetail import nn
 from widetail.files import fingerprint
 from widetail.process import as_kernel
 
-KERNELS = as_kernel(slow_kernel(0.1)), nn.Sequential(nn.Dense(weight_var=1.5), nn.Elementwise(lambda t: np.sin(t) * 3))
+KERNELS = as_kernel(slow_kernel(0.1)), nn.Sequential(nn.Dense(weight_var=1.5), nn.Elementwise(lambda t: jnp.sin(t) * 3))
 print(*map(fingerprint, KERNELS))
 """
 

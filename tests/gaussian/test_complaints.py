@@ -56,3 +56,7 @@ def test_functions_of_traced_numbers_are_taken_as_they_are():
     seen = []
     jax.jit(lambda t: seen.append(complaint(lambda z: jnp.log(z * t))) or t)(0.3)
     assert seen == [None]
+
+
+def test_poles_that_arguments_may_keep_off():
+    assert complaint(lambda z: 1 / z, reaches_poles=False) is None

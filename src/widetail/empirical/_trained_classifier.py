@@ -123,7 +123,8 @@ class LinearisedClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of every row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
 
     def _probabilities(self, x: np.ndarray) -> np.ndarray:
         parts = self._distribution(x)

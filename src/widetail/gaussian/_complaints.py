@@ -25,13 +25,15 @@ _POLE = 0.49
 
 
 @functools.lru_cache(maxsize=256)
-def complaint(fn: Callable[..., Any], vectors: int = 1, scalars: int = 0) -> str | None:
+def complaint(fn: Callable[..., Any], vectors: int = 1, scalars: int = 0, *, reaches_poles: bool = True) -> str | None:
     """Why E[phi^2] cannot be computed, or does not exist, for a function of Gaussian variables; None where it can.
 
     Args:
         fn: a function of JAX arrays that broadcast against each other.
         vectors: how many of its arguments, the first ones, are Gaussian.
         scalars: how many others there are, which are set to one.
+        reaches_poles: whether a pole counts. False for arguments that are themselves functions of Gaussian ones, and
+            may keep off it, as 1 + z^2 keeps off zero.
 
     Example:
         >>> import jax.numpy as jnp
@@ -65,7 +67,7 @@ def complaint(fn: Callable[..., Any], vectors: int = 1, scalars: int = 0) -> str
     values = values.reshape(shape)
     if np.isnan(values[:, _RADII <= 1]).any():
         return _UNDEFINED
-    pole = _pole_complaint(fn) if (vectors, scalars) == (1, 0) else None
+    pole = _pole_complaint(fn) if reaches_poles and (vectors, scalars) == (1, 0) else None
     # zero times an overflow is NaN too, so growth is looked at before NaN further out
     other = pole or (_growth_complaint(np.abs(values)) if vectors else None)
     return other or (_UNDEFINED if np.isnan(values[:, _RADII <= 9]).any() else None)

@@ -53,8 +53,8 @@ def _wrong(graph: Graph, statement: Statement) -> str | None:
         case ScalarFunction():
             scalars = statement.arguments
         case Nonlin():
-            is_vector = [graph.lines[argument].kind != "S" for argument in statement.arguments]
-            return wrong_with(statement.fn, is_vector) if any(is_vector) else "needs at least one vector"
+            kinds = [graph.lines[argument].kind for argument in statement.arguments]
+            return wrong_with(statement.fn, kinds) if {"G", "H"} & set(kinds) else "needs at least one vector"
         case Presence() if not graph.masked:
             return "needs inputs that say which positions are there, Graph(input_shape, masked=True)"
     for expected, indices in (("a vector", vectors), ("a scalar", scalars)):

@@ -11,6 +11,7 @@ import numpy as np
 from widetail import nn
 from widetail.gaussian import complaint
 from widetail.programs.language._derived import Reordered
+from widetail.programs.statements import Kind
 
 
 @functools.lru_cache(maxsize=256)
@@ -84,15 +85,16 @@ def apply_function(fn: Any, arguments: tuple[Any, ...]) -> Any:
     return jnp.asarray(result).astype(dtype)
 
 
-def wrong_with(fn: Any, is_vector: Sequence[bool]) -> str | None:
-    """What is wrong with a function of vectors and scalars, in the order of its arguments; None where nothing is."""
+def wrong_with(fn: Any, kinds: Sequence[Kind]) -> str | None:
+    """What is wrong with a function of such variables, in the order of its arguments; None where nothing is."""
+    is_vector = [kind != "S" for kind in kinds]
     if fn in (jnp.multiply, jnp.divide) or (len(is_vector) == 1 and recognise(fn) is not None):
         return None
     # the check wants vectors first
     order = sorted(range(len(is_vector)), key=lambda index: not is_vector[index])
     probe = fn.function if isinstance(fn, nn.Activation) else fn
     probe = probe if order == sorted(order) else Reordered(probe, tuple(order))
-    return complaint(probe, sum(is_vector), len(is_vector) - sum(is_vector))
+    return complaint(probe, sum(is_vector), len(is_vector) - sum(is_vector), reaches_poles="H" not in kinds)
 
 
 def piecewise_linear(activation: nn.Activation | None) -> tuple[float, float] | None:

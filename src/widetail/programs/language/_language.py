@@ -103,7 +103,7 @@ class Builder:
         vectors = [argument for argument in arguments if isinstance(argument, Vector)]
         if not vectors:
             raise ProgramError("p.nonlin needs at least one vector; a function of scalars is p.scalar(fn, ...)", place)
-        wrong = wrong_with(fn, [isinstance(argument, Vector) for argument in arguments])
+        wrong = wrong_with(fn, [argument.kind if isinstance(argument, Vector) else "S" for argument in arguments])
         if wrong:
             raise ProgramError(f"p.nonlin: the function {getattr(fn, '__name__', fn)!r} {wrong}", place)
         return Vector(self, self.add(Nonlin(fn, tuple(argument.index for argument in arguments)), place))
