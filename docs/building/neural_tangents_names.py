@@ -59,8 +59,8 @@ def runs() -> str:
         f"the random sentences that the script has for tests); differences are relative to the number or to 1e-3.\n\n"
         + "\n".join(rows)
         + "\n\nThe one digit is rounding of the original: of 1,000 test images it puts one into another class than it "
-        "does in double precision (accuracy 0.335 in place of 0.334; the loss of the tangent kernel is 8e-5 off). Ours has the "
-        "accuracy of double precision in single precision already, and a loss that is 3e-6 off.\n"
+        "does in double precision (accuracy 0.335 in place of 0.334; the loss of the tangent kernel is 8e-5 off). Ours "
+        "has the accuracy of double precision in single precision already, and a loss that is 3e-6 off.\n"
     )
 
 
