@@ -9,7 +9,6 @@ import pytest
 import scipy.stats
 
 from widetail import mixing, priors
-from widetail.mixing._pareto import pareto_k
 
 PRIOR = priors.InverseGamma(2.0, 2.0)
 
@@ -55,6 +54,6 @@ def test_batch_of_outputs():
 def test_pareto_k_finds_the_shape_of_a_known_tail(shape):
     weights = scipy.stats.genpareto(shape).rvs((20_000, 8), random_state=0)
     with jax.enable_x64(True):
-        found = np.asarray(jax.jit(pareto_k)(jnp.asarray(np.log(weights))))
+        found = np.asarray(jax.jit(mixing.pareto_k)(jnp.asarray(np.log(weights))))
     # Some 424 weights are in each tail: a standard error of (1 + k) / sqrt(424), over eight repetitions.
     assert abs(np.mean(found) - shape) < 4 * (1 + shape) / np.sqrt(424 * 8) + 0.02

@@ -6,8 +6,7 @@ import pytest
 
 from widetail import nn
 from widetail.kernels import Anova, KernelValues, Linear, evaluate, evaluate_by_hand, evaluate_diagonal
-from widetail.kernels.engine._by_hand import pull_back_by_hand
-from widetail.kernels.engine._pullback import pull_back
+from widetail.kernels.engine import pull_back, pull_back_by_hand
 
 FEATURES = np.array([2.0, 0.1, 3.0, 1.0])
 RNG = np.random.default_rng(0)

@@ -10,6 +10,7 @@ from widetail.mixing._likelihoods import IndependentNoiseLikelihood as Independe
 from widetail.mixing._likelihoods import ScaledNoiseLikelihood as ScaledNoiseLikelihood
 from widetail.mixing._likelihoods import ScaleLikelihood as ScaleLikelihood
 from widetail.mixing._likelihoods import gaussian_log_factor as gaussian_log_factor
+from widetail.mixing._pareto import pareto_k as pareto_k
 from widetail.mixing._posterior import ScaleDiagnostics as ScaleDiagnostics
 from widetail.mixing._posterior import ScalePosterior as ScalePosterior
 from widetail.mixing._quadrature import QuadraturePosterior as QuadraturePosterior
