@@ -44,6 +44,8 @@ def test_images_through_a_network():
     x = x.reshape(-1, 8, 8, 1)
     model = wt.ScaleMixtureClassifier(nn.cnn(1), learn=False).fit(x[:150], y[:150])
     assert model.score(x[150:300], y[150:300]) > 0.8
+    with pytest.raises(ValueError, match=r"inputs of shape \(8, 8, 1\), as in fit; got \(7, 8, 1\)"):
+        model.predict(x[:2, :7])
 
 
 def test_what_cannot_be(sequences, tmp_path):

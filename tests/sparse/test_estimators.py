@@ -347,6 +347,13 @@ def test_pipelines_frames_images_and_given_inducing_inputs(table):
     assert seen.model_.whitening.inducing.shape == (40, 6, 6, 1)
     with pytest.raises(ValueError, match=r"inputs of shape \(6, 6, 1\)"):
         seen.predict(images[:, :, :5])
+    for wrong, message in (
+        (images[:, :5], r"\(6, 6, 1\), as in fit; got \(5, 6, 1\)"),
+        (images.reshape(40, -1), r"got \(36,\)"),
+        (images[0], r"got \(6,\). Of one input alone give X\[None\]"),
+    ):
+        with pytest.raises(ValueError, match=f"X must hold inputs of shape .*{message}"):
+            seen.predict(wrong)
     images[3, 2, 2] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         seen.predict(images)

@@ -12,7 +12,7 @@ from widetail.checks import check_count
 from widetail.estimators._architecture import candidates_for_few_rows, default_networks
 from widetail.estimators._files import SavedEstimator
 from widetail.estimators._frames import TableInputs
-from widetail.estimators._inputs import per_feature
+from widetail.estimators._inputs import check_input_shape, per_feature
 from widetail.estimators._scaling import Scaling
 from widetail.kernels import Anova, Kernel, available_memory
 from widetail.learning import (
@@ -274,12 +274,14 @@ class ExactEstimator(TableInputs, SavedEstimator):
 
     def _new_inputs(self, x: Any) -> np.ndarray:
         check_is_fitted(self, "posterior_")
-        x = self._new_checked(x, allow_nd=self.net is not None)
         expected = np.shape(self.posterior_.x)[1:]
+        if len(expected) > 1:  # scikit-learn would call the height of images their number of features
+            check_input_shape(np.shape(x), expected)
+        x = self._new_checked(x, allow_nd=self.net is not None)
         if x.shape[1:] == expected:
             return self.x_scaling_.apply(x)
         if self.table_ is None or self._is_encoded:
-            raise ValueError(f"X must hold inputs of shape {expected}, as in fit; got {x.shape[1:]}.")
+            check_input_shape(x.shape, expected)
         known = len(self.table_.places_)  # the first gaps of a model of complete rows
         return np.concatenate([self.x_scaling_.apply(x[:, :known]), x[:, known:] / self.x_scaling_.factor], axis=1)
 

@@ -42,6 +42,15 @@ def with_weights(x: np.ndarray, y: np.ndarray, sample_weight: Any) -> tuple[np.n
     return (x, y, weights) if np.all(is_there) else (x[is_there], y[is_there], weights[is_there])
 
 
+def check_input_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Refuse an array of this shape where inputs of the shape `expected` belong."""
+    if shape[1:] == expected:
+        return
+    is_one = expected in (shape, (*shape, 1))
+    hint = " Of one input alone give X[None]." if is_one else ""
+    raise ValueError(f"X must hold inputs of shape {expected}, as in fit; got {shape[1:]}.{hint}")
+
+
 class StructuredInputs(TableInputs):
     """Remembers shape and scaling of the first inputs, and brings later ones into the same form.
 
@@ -80,13 +89,14 @@ class StructuredInputs(TableInputs):
             raise ValueError(
                 "X has missing cells, and the rows of fit had none: networks of numbers alone cannot take them."
             )
-        if x.shape[1:] != self.input_shape_:
-            raise ValueError(f"X must hold inputs of shape {self.input_shape_}, as in fit; got {x.shape[1:]}.")
+        check_input_shape(x.shape, self.input_shape_)
         return self._in_standard_units(x)
 
     def _new_inputs(self, x: Any) -> np.ndarray:
         """Inputs to predict at, in standard units."""
         check_is_fitted(self, self._fitted_attribute)
+        if len(self.input_shape_) > 1:  # scikit-learn would call the height of images their number of features
+            check_input_shape(self._with_channels(np.asarray(x)).shape, self.input_shape_)
         return self._more_inputs(self._new_checked(x, allow_nd=True))
 
     def _with_channels(self, x: np.ndarray) -> np.ndarray:
