@@ -151,6 +151,15 @@ def test_the_other_estimators(other, data, tmp_path):
         ).shape == (6,)
 
 
+@pytest.mark.parametrize(("cell", "message"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")])
+def test_targets_that_are_no_numbers_are_named_by_their_row(cell, message):
+    y = np.arange(6.0)
+    y[[1, 4]] = cell
+    for x in (np.zeros((6, 1)), pd.DataFrame({"a": range(6)})):
+        with pytest.raises(ValueError, match=f"{message}.* rows 2, 5, counted from one"):
+            wt.ScaleMixtureRegressor().fit(x, y)
+
+
 def test_targets_of_texts_are_numbers_or_a_message_with_the_row():
     x = np.linspace(0.0, 1.0, 12)[:, None]
     texts = pd.Series([f"{1000 + 100 * i:,}.50" for i in range(12)], name="price")

@@ -174,6 +174,17 @@ def test_what_new_frames_lack_or_hold(encoder):
         encoder.transform(pl.DataFrame(COLUMNS | {"size": ["1"] * 2 + ["big"] + ["2"] * 57}), 11)
     with pytest.raises(ValueError, match="expecting 7 features"):
         encoder.transform(np.zeros((2, 3)))
+    with pytest.raises(tables.TableError, match="no rows"):
+        encoder.transform(frame[:0])
+
+
+def test_remedies_are_said_in_words_that_work():
+    dates = pd.DataFrame({"d": ["2024-02-28"] * 9 + ["2024-02-30"]})
+    with pytest.raises(tables.TableError, match=r"Try table=wt.TableEncoder\(categorical=\['d'\]\)"):
+        TableEncoder().fit(dates)
+    assert TableEncoder(categorical=["d"]).fit(dates).columns_[0].kind == "category"
+    with pytest.raises(tables.TableError, match=r"Try X.drop\(columns=\['a'\]\)"):
+        TableEncoder().fit(pd.DataFrame({"a": [1j, 2j], "b": [1.0, 2.0]}))
 
 
 @pytest.mark.parametrize("levels", [30_000, pytest.param(1_000_000, marks=pytest.mark.slow)])

@@ -7,7 +7,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from widetail.kernels import Kernel
-from widetail.tables import Encoded, TableEncoder, as_numbers, for_table, is_frame
+from widetail.tables import Encoded, TableEncoder, as_numbers, for_table, is_frame, rows_text
 
 
 class TableInputs:
@@ -32,7 +32,9 @@ class TableInputs:
 
     def _checked(self, x: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Training rows as numbers: those of a frame encoded, an array as it is; more of them unless `reset`."""
-        y = as_numbers(y) if options.get("y_numeric") else y
+        if options.get("y_numeric"):
+            y = as_numbers(y)
+            _check_known(y)
         if not reset:
             if self.table_ is None:
                 x, y = validate_data(self, x, y, dtype=np.float64, reset=False, **options)
@@ -121,6 +123,18 @@ def _is_table(x: Any) -> bool:
     if array.dtype.kind in "OUT":
         return any(isinstance(cell, str) or cell is None or cell != cell for cell in array.ravel().tolist())
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+def _check_known(y: Any) -> None:
+    """Say which targets are missing or infinite, in the words with which scikit-learn says that some are."""
+    values = np.asarray(y)
+    if values.dtype.kind != "f" or values.ndim == 0:
+        return
+    rows = np.flatnonzero(~np.all(np.isfinite(values.reshape(len(values), -1)), axis=1))
+    if len(rows):
+        has_nan = bool(np.isnan(values).any())
+        what = "NaN" if has_nan else f"infinity or a value too large for dtype('{values.dtype}')"
+        raise ValueError(f"Input y contains {what}. Leave out {rows_text(rows + 1)}, counted from one.")
 
 
 def _has_nan(x: Any) -> bool:

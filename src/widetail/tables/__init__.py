@@ -27,3 +27,4 @@ from widetail.tables._targets import read_numbers as read_numbers
 from widetail.tables._targets import task_of as task_of
 from widetail.tables._words import listed as listed
 from widetail.tables._words import nearest_first as nearest_first
+from widetail.tables._words import rows_text as rows_text

@@ -170,7 +170,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "columns_")
         if isinstance(X, Encoded):
             return X.values
-        features, is_new = self._read(self._columns_like_first(X), first_row)
+        columns = self._columns_like_first(X)
+        if not len(next(iter(columns.values()))):
+            raise TableError("the table has no rows.")
+        features, is_new = self._read(columns, first_row)
         mean, variance = self.law_.complete((features - self.shift_) / self.factor_)
         gaps = np.zeros((len(mean), len(self._sizes)))
         start = 0
