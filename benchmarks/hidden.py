@@ -145,7 +145,10 @@ def _views(x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _whitened(rows: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, np.ndarray]:
-    """Distances in coordinates in which classes have the covariance 1, of principal components of known rows alone."""
+    """Distances in coordinates in which classes have the covariance 1.
+
+    They are principal components of known rows alone: those of hidden rows, too, would know what the hidden class is.
+    """
     centre = rows.mean(axis=0)
     axes = np.linalg.eigh(_covariance(rows - centre))[1][:, ::-1][:, :COMPONENTS]
     rows, new = (rows - centre) @ axes, (new - centre) @ axes
