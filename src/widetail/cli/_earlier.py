@@ -25,7 +25,6 @@ class FilledTable(TableEncoder):
 
     @property
     def is_plain_(self) -> bool:
-        """Features are taken as they are."""
         return True
 
     def with_decimal(self, decimal: Any) -> "FilledTable":
@@ -33,7 +32,6 @@ class FilledTable(TableEncoder):
         return FilledTable(columns, self.fills)
 
     def transform(self, X: Any, first_row: int = 1) -> np.ndarray:
-        """Features alone."""
         if isinstance(X, Encoded):
             return X.values
         columns, parts = self._columns_like_first(X), []

@@ -239,7 +239,6 @@ class EmpiricalKernel(Kernel):
         return rows
 
     def cross_fn(self, get: Get) -> Any:
-        """Combine prepared rows."""
 
         def cross(rows1: Rows, rows2: Rows) -> KernelValues:
             way = self._default_way(rows1.inputs)
@@ -336,14 +335,11 @@ class Tangent(Kernel):
         return prepare
 
     def cross_fn(self, get: Get) -> Any:
-        """Combine prepared rows."""
         cross = self.empirical.cross_fn("ntk")
         return lambda rows1, rows2: KernelValues(cross(rows1, rows2).ntk)
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
-        """What the model takes."""
         self.empirical.check_shape(name, input_shape)
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
-        """Those of the model."""
         return self.empirical.numbers_per_pair(input_shape)

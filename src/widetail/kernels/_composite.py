@@ -60,12 +60,10 @@ class Composite(Kernel):
         )
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
-        """What both can take."""
         self.first.check_shape(name, input_shape)
         self.second.check_shape(name, input_shape)
 
     def largest_input(self, dtype: Any) -> float:
-        """What both can take."""
         return min(self.first.largest_input(dtype), self.second.largest_input(dtype))
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
@@ -114,16 +112,13 @@ class SumByHand(ByHand):
         self.most_pairs = min(first.most_pairs, second.most_pairs)
 
     def side(self, x: np.ndarray) -> tuple[Any, Any]:
-        """Those of both."""
         first, second = self.parts
         return first.side(x), second.side(x)
 
     def diagonal(self, side: tuple[Any, Any]) -> np.ndarray:
-        """Those of both, added."""
         return sum(part.diagonal(own) for part, own in zip(self.parts, side, strict=True))  # type: ignore[return-value]
 
     def values(self, side1: tuple[Any, Any], side2: tuple[Any, Any]) -> np.ndarray:
-        """Those of both, added."""
         total = self.parts[0].values(side1[0], side2[0])
         total += self.parts[1].values(side1[1], side2[1])
         return total
@@ -219,15 +214,12 @@ class Scaled(Kernel):
         return KernelValues(*(None if k is None else jnp.asarray(self.variance, k.dtype) * k for k in values))
 
     def check_shape(self, name: str, input_shape: tuple[int, ...]) -> None:
-        """What the kernel can take."""
         self.base.check_shape(name, input_shape)
 
     def largest_input(self, dtype: Any) -> float:
-        """As the kernel."""
         return self.base.largest_input(dtype)
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
-        """As many as the kernel."""
         return self.base.numbers_per_pair(input_shape)
 
 

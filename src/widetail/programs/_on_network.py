@@ -34,7 +34,6 @@ class OnNetwork(KernelOfIntegrals):
 
     @property
     def integrals(self) -> Options:
-        """Those of the program."""
         return self.program.options
 
     def with_options(self, **options: Any) -> "OnNetwork":

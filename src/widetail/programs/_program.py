@@ -54,7 +54,6 @@ class Program(KernelOfIntegrals):
 
     @property
     def integrals(self) -> Options:
-        """The options."""
         return self.options
 
     def __call__(self, **settings: Any) -> "Program":

@@ -83,7 +83,6 @@ class Anova(VectorKernel):
         return super().check_shape(name, (groups,))
 
     def numbers_per_pair(self, input_shape: tuple[int, ...]) -> int:
-        """One for every feature."""
         return input_shape[0]
 
     def by_hand(self) -> ByHand | None:

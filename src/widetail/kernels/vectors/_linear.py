@@ -45,15 +45,12 @@ class Linear(VectorKernel):
         check_variance("bias_var", self.bias_var)
 
     def rows_fn(self, get: Get) -> RowsFn:
-        """The inputs as they are."""
         return functools.partial(_rows, self)
 
     def cross_fn(self, get: Get) -> CrossFn:
-        """Inner products."""
         return functools.partial(_cross, self)
 
     def by_hand(self) -> ByHand | None:
-        """In NumPy."""
         return LinearByHand(self.weight_var, self.bias_var)
 
 
@@ -69,15 +66,12 @@ class LinearByHand(ByHand):
         self.bias_var = float(bias_var)
 
     def side(self, x: np.ndarray) -> np.ndarray:
-        """The inputs as they are."""
         return x
 
     def diagonal(self, side: np.ndarray) -> np.ndarray:
-        """Squared lengths."""
         return np.sum(self.weight_var * side**2, axis=1) + self.bias_var
 
     def values(self, side1: np.ndarray, side2: np.ndarray) -> np.ndarray:
-        """Inner products."""
         return (side1 * self.weight_var) @ side2.T + self.bias_var
 
     def gradient(self, side1: np.ndarray, side2: np.ndarray, weights: np.ndarray) -> list[Any]:
