@@ -134,5 +134,3 @@ def test_bad_input(two):
         LinearisedClassifier(apply, ONE).fit(X, LABELS, X)
     with pytest.raises(ValueError, match="not fitted yet"):
         LinearisedClassifier(apply, ONE).predict(X)
-    with pytest.raises(ValueError, match="prior must be a prior of widetail"):
-        LinearisedClassifier(apply, ONE, prior=1.0).fit(X, LABELS)

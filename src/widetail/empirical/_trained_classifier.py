@@ -100,15 +100,15 @@ class LinearisedClassifier(ClassifierMixin, BaseEstimator):
         kernel[np.diag_indices_from(kernel)] += ROUNDING * unit
         moved = np.asarray(self.kernel_.push_forward(self._x, self.kernel_.params), float).reshape(logits.shape)
         task = _Task(kernel, logits - moved, labels)
-        if X_held is None:
-            score = _Posterior.left_out
-        else:
+        score: Callable[[_Posterior], float] = _Posterior.left_out
+        if X_held is not None:
             held = np.asarray(X_held, self._x.dtype)
             found, parts = self._labels("y_held", held, y_held), self._distribution(held)
 
-            def score(posterior: "_Posterior") -> float:
+            def of_held_out(posterior: _Posterior) -> float:
                 return _log_chosen(*posterior.around(*parts), found)
 
+            score = of_held_out
         self._posteriors, scores, self.weights_ = _weighed(task, score, FIRST / unit, self.prior)
         self.scales_ = np.array([posterior.scale for posterior in self._posteriors])
         self.score_ = float(scores @ self.weights_) / (n if X_held is None else len(np.asarray(X_held)))
