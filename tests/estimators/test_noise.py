@@ -202,3 +202,22 @@ def test_outliers_have_no_say_in_the_units_of_targets():
     assert_allclose(twice.factor, Scaling.robust(y, np.full(2001, 2.0)).factor)
     equal = np.array([[1.0]] * 8 + [[5.0]])
     assert Scaling.robust(equal, np.ones(9)) == Scaling.of(equal, np.ones(9))
+    # a value that stands for a missing one must not make all others equal
+    y[7] = 1e38
+    assert_allclose(Scaling.robust(y, np.ones(2001)).factor, robust.factor, rtol=0.3)
+
+
+def test_a_target_that_cannot_be_squared_is_named():
+    x, y = data()
+    y[7] = 1e200
+    with pytest.raises(ValueError, match=r"y\[7\] is 1e\+200, more than 1e\+100 times.*sample_weight 0"):
+        wt.ScaleMixtureRegressor(noise="rows", **QUICK).fit(x, y)
+
+
+@pytest.mark.slow
+def test_a_target_that_stands_for_a_missing_one_does_not_pull():
+    x, y = data()
+    y[7] = 3.4e38
+    model = wt.ScaleMixtureRegressor(noise="rows", **QUICK).fit(x, y)
+    assert model.outliers()[0] == 7
+    assert error(model) < 1.0

@@ -13,7 +13,7 @@ from widetail.estimators._explained import Support, relevances_of, support_of, u
 from widetail.estimators._guarantees import GroupsOrColumn, IntervalMethod, check_method, guaranteed_interval
 from widetail.estimators._inputs import check_weights
 from widetail.estimators._predicting import PredictiveRegressor
-from widetail.estimators._scaling import Scaling
+from widetail.estimators._scaling import Scaling, check_reach
 from widetail.estimators._tails import Tails
 from widetail.estimators._targets import TARGETS, Target, recognise
 from widetail.files import savable
@@ -179,6 +179,8 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
         y = y.astype(np.float64)
         weights = check_weights(sample_weight, x)
         seen = weights > 0
+        if self.standardise and self._expects_outliers():
+            check_reach(y, weights)
         self.target_ = self._recognised(x[seen], y[seen], weights[seen])
         targets = np.where(seen.reshape(-1, *(1,) * (y.ndim - 1)), self.target_.forward(y), 0.0)
         columns = targets.reshape(len(y), -1)

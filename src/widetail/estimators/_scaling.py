@@ -7,6 +7,7 @@ import scipy.special
 
 from widetail.files import savable
 
+FARTHEST = 1e100  # from the middle, in standard units: squares of what is farther may overflow
 QUARTILES_APART = 2 * float(scipy.special.ndtri(0.75))  # of a normal law, in standard deviations
 
 
@@ -51,12 +52,11 @@ class Scaling:
     def robust(cls, values: np.ndarray, weights: np.ndarray) -> "Scaling":
         """The same from median and quartiles, in which outliers have little say; as `of` where quartiles are equal."""
         plain = cls.of(values, weights)
-        standard = plain.apply(values)
-        low, middle, high = np.quantile(standard, (0.25, 0.5, 0.75), axis=0, weights=weights, method="inverted_cdf")
-        spread = (high - low) / QUARTILES_APART
-        has_spread = spread > np.finfo(float).eps
-        shift = np.where(has_spread, plain.shift + middle * plain.factor, plain.shift)
-        return cls(shift, np.where(has_spread, spread, 1.0) * plain.factor)
+        # of the values as they are: beside one of 1e30 all others would be equal in standard units
+        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0, weights=weights, method="inverted_cdf")
+        spread = high / QUARTILES_APART - low / QUARTILES_APART
+        has_spread = spread > 10 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
+        return cls(np.where(has_spread, middle, plain.shift), np.where(has_spread, spread, plain.factor))
 
     @classmethod
     def identity(cls, columns: int) -> "Scaling":
@@ -66,3 +66,17 @@ class Scaling:
     def apply(self, values: np.ndarray) -> np.ndarray:
         """To standard units."""
         return (values - self.shift) / self.factor
+
+
+def check_reach(y: np.ndarray, weights: np.ndarray) -> None:
+    """Raise where a target is so far from all others that not even a scale of its own holds it."""
+    seen = np.flatnonzero(weights > 0)
+    columns = y[seen].reshape(len(seen), -1)
+    with np.errstate(over="ignore"):
+        reach = np.max(np.abs(Scaling.robust(columns, weights[seen]).apply(columns)), axis=1)
+    if np.max(reach) > FARTHEST:
+        row = seen[np.argmax(reach)]
+        raise ValueError(
+            f"y[{row}] is {y[row]}, more than {FARTHEST:g} times the spread of most targets from their middle, and "
+            f"cannot be squared. Leave that row out, or give it sample_weight 0."
+        )
