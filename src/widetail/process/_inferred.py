@@ -73,15 +73,21 @@ class InferredNoisePosterior(Posterior):
 
     def left_out(self) -> LeftOut:
         """What every row is predicted to be from the others; the scale is half the width of the central 68.3 %."""
-        dist = self.left_out_dist()
-        location = np.asarray(dist.loc)
-        return LeftOut(location, np.asarray(dist.quantile(ONE_SIGMA)) - location)  # the law is symmetric
+        location, around = self._left_out_location(), self._left_out_around(np.zeros_like(self.given.y))
+        # the law is symmetric; its width would be lost beside a target of 1e30 that others do not predict
+        return LeftOut(location, np.asarray(around.quantile(ONE_SIGMA)))
 
     def left_out_dist(self) -> OwnScales:
         """The law of every target given all others; marginals only, the readout scale and the numbers as learned."""
-        residual, variance = self._left_out_function()
+        return self._left_out_around(self._left_out_location())
+
+    def _left_out_location(self) -> np.ndarray:
+        residual, _ = self._left_out_function
+        return like_targets(two_dimensional(self.given.y) - residual, self.given.y)
+
+    def _left_out_around(self, location: np.ndarray) -> OwnScales:
+        _, variance = self._left_out_function
         nodes, log_weights, tail_index, thin = self._left_out_noise()
-        location = like_targets(two_dimensional(self.given.y) - residual, self.given.y)
         return OwnScales(self.scale, location, variance[:, 0], nodes, log_weights, None, tail_index, thin=thin)
 
     @abc.abstractmethod
@@ -92,6 +98,7 @@ class InferredNoisePosterior(Posterior):
     def _again(self, x: Any, y: np.ndarray, rows: RowFactors) -> Any:
         """The same model with these rows."""
 
+    @functools.cached_property
     def _left_out_function(self) -> tuple[np.ndarray, np.ndarray]:
         """Residual of every row from the others, and the variance of the function there, per readout variance."""
         given = self.given
