@@ -34,6 +34,19 @@ def test_every_model_is_scored_and_the_report_says_so(results):
     assert "nan" not in text
 
 
+def test_an_unfinished_run_is_reported_as_far_as_all_tables_have_come():
+    scores = {"log_score": 1.0, "interval_score": 2.0, "in_95%": 0.9, "in_90%": 0.8, "rmse": 0.5}
+    rows = [
+        {"table": table, "n": n, "draw": 0, "prior": prior, "hyperparameters": hyper, **scores}
+        for table, n in (("wing", 5), ("yacht", 5), ("wing", 10))
+        for prior in ("learned", "fixed", "inverse gamma", "half-Cauchy", "Burr XII")
+        for hyper in ("optimum", "integrated")
+    ]
+    found = few.EXPERIMENT.findings(Results(TINY, "full", rows, lambda *key: {}))
+    assert "with 5 rows: median 0.00 nats" in found.sentences[0]
+    assert "nan" not in " ".join(found.sentences)
+
+
 @pytest.mark.slow
 def test_scores_are_those_of_the_process_in_units_of_the_test_targets(results):
     """The fixed scale at its optimum, by hand: learned and conditioned anew, scored by scipy's normal law."""

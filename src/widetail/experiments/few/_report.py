@@ -34,7 +34,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 def findings(results: Results) -> Findings:
     """Curves, tables of medians and means, and what the differences are."""
-    rows = results.rows
+    rows = _complete(results.rows)
     counts = sorted({row["n"] for row in rows})
     cases = len({(row["table"], row["draw"]) for row in rows})
     medians = Section(
@@ -55,8 +55,23 @@ def findings(results: Results) -> Findings:
     )
     figure = Figure("few-curves", _curves(rows, counts), _CAPTION)
     worth = Section("What it is worth, table by table", _worth(rows, counts))
-    sections = [Section("Learning curves", [figure]), medians, means, worth, _protocol(results)]
+    sections = [
+        Section("Learning curves", [figure]),
+        medians,
+        means,
+        worth,
+        _protocol(results, len({row["draw"] for row in rows})),
+    ]
     return Findings(_sentences(rows, counts), sections)
+
+
+def _complete(rows: Rows) -> Rows:
+    """Of an unfinished run the numbers of rows that all tables have, and the cases (tables, draws) of all of those."""
+    cases = {n: {(row["table"], row["draw"]) for row in rows if row["n"] == n} for n in {row["n"] for row in rows}}
+    most = max(len({table for table, _ in found}) for found in cases.values())
+    complete = [n for n, found in cases.items() if len({table for table, _ in found}) == most]
+    shared = set.intersection(*(cases[n] for n in complete))
+    return [row for row in rows if row["n"] in complete and (row["table"], row["draw"]) in shared]
 
 
 _CAPTION = (
@@ -177,14 +192,14 @@ def _curves(rows: Rows, counts: Sequence[int]) -> bytes:
     return png(figure)
 
 
-def _protocol(results: Results) -> Section:
+def _protocol(results: Results, draws: int) -> Section:
     config = results.config
     return Section(
         "How it was done",
         [
             Bullets(
                 [
-                    f"{config.draws} draws of every table and number of rows, at most {config.test_rows} other rows to "
+                    f"{draws} draws of every table and number of rows, at most {config.test_rows} other rows to "
                     "predict; inputs and targets standardised by the rows that are learned from. UCI tables: random "
                     "rows. Functions of ten inputs: scrambled Sobol points, noise of 0.5 % of the values' standard "
                     "deviation.",
