@@ -100,14 +100,16 @@ def _theirs(make: Callable[[int], Any]) -> Fit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of optima at bounds, of which there are many
             mean, std = make(x.shape[1]).fit(x, (y - middle) / unit).predict(x_new, return_std=True)
-        law = scipy.stats.norm(mean * unit + middle, std * unit)
-        return law.logpdf(y_new), *law.interval(COVERAGE)
+        mean, std = mean * unit + middle, std * unit
+        lower, upper = scipy.stats.norm.interval(COVERAGE, mean, std)
+        return scipy.stats.norm.logpdf(y_new, mean, std), lower, upper
 
     return fit
 
 
 def _gaussian_process(features: int) -> GaussianProcessRegressor:
-    kernel = ConstantKernel(1.0) * RBF(np.ones(features), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 10.0))
+    lengths: Any = np.ones(features)
+    kernel = ConstantKernel(1.0) * RBF(lengths, (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 10.0))
     return GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=0)
 
 
