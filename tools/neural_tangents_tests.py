@@ -19,6 +19,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 import types
@@ -136,6 +137,8 @@ class Recorder(unittest.TestResult):
     def __init__(self, rows: Path, limit: int):
         super().__init__()
         self.file, self.limit = rows, limit
+        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+        self.commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
     def begin(self, row: dict) -> None:
         """A test is about to run; if the process ends within it, this line tells."""
@@ -150,7 +153,10 @@ class Recorder(unittest.TestResult):
     def _write(self, outcome, reason):
         seconds = round(time.process_time() - self.began, 1)
         with self.file.open("a") as file:
-            file.write(json.dumps(self.row | {"outcome": outcome, "reason": reason, "seconds": seconds}) + "\n")
+            file.write(
+                json.dumps(self.row | {"outcome": outcome, "reason": reason, "seconds": seconds, "commit": self.commit})
+                + "\n"
+            )
 
     def _record(self, outcome, reason=""):
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -297,6 +303,7 @@ def table(path: Path) -> str:
     missed = [row for row in rows if row["outcome"] != "passed"]
     functions = {row["test"] for row in rows}
     whole = functions - {row["test"] for row in missed}
+    commits = sorted({row.get("commit", "before 40fdc1a") for row in rows})
     seconds, large = sum(row["seconds"] for row in rows), sum(row.get("large", False) for row in rows)
     lines += [
         "",
@@ -304,7 +311,7 @@ def table(path: Path) -> str:
         f"count as not passed), and {len(whole)} of {len(functions)} test functions passed every case that was run "
         f"({len(whole) / len(functions):.1%}). They took {seconds / 60:.0f} minutes of processor time; all cases would "
         f"take {_all_seconds(rows) / 3600:.0f} hours. {large} of the cases are left out by their suite itself on a CPU "
-        f"and were run all the same.",
+        f"and were run all the same. The outcomes are of the commits {', '.join(commits)}.",
     ]
     if skipped:
         lines += [
