@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 import widetail as wt
 from widetail.estimators import Tails
+from widetail.files import from_config, to_config
 from widetail.process import LeftOut
 
 NET = wt.nn.mlp(1, "erf", weight_var=2.0, bias_var=0.1)
@@ -92,6 +93,21 @@ def test_intervals_of_learned_processes_hold_more_of_what_they_promise():
             shares.append(wt.metrics.coverage(tails.apply(posterior(x[new])), y[new], 0.9))
     assert np.mean(covered[0]) < 0.85
     assert np.mean(covered[0]) + 0.02 < np.mean(covered[1]) < 0.92
+
+
+@pytest.mark.parametrize("half_a_step", [0.0, 0.05])
+def test_tails_of_a_stream_are_those_of_all_its_rows(half_a_step):
+    scores = scipy.stats.t(4.0, scale=0.7).rvs(1500, random_state=2)
+    tails, counts = None, np.ones(500)
+    for part in np.split(scores, 3):
+        left = LeftOut(np.zeros(500), np.ones(500))
+        tails = Tails.of_stream(part, left, counts, half_a_step, tails)
+    whole = Tails.measure(scores, LeftOut(np.zeros(1500), np.ones(1500)), np.ones(1500), half_a_step)
+    assert_allclose(1 / tails.degrees, 1 / whole.degrees, atol=1e-3)
+    assert_allclose(tails.factor, whole.factor, rtol=1e-3)
+    assert from_config(to_config(tails)).log_likelihood.shape == tails.log_likelihood.shape
+    old = Tails(whole.degrees, whole.factor)
+    assert Tails.of_stream(scores[:3], LeftOut(np.zeros(3), np.ones(3)), np.ones(3), 0.0, old) is old
 
 
 def test_calibration_mends_coverage_and_score_under_heavy_tailed_noise():

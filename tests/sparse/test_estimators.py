@@ -202,6 +202,28 @@ def test_ten_calls_end_where_one_table_ends(likelihood, prior, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_stream_beyond_what_a_kernel_is_learned_from_ends_at_exact_inference():
+    """The law of the scale in all digits; widths are measured on rows of every call, and nearly those of one table."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (300, 1))
+    y = np.sin(2 * x[:, 0]) + 0.25 * rng.normal(size=300)
+    net, given = wt.nn.mlp(2, "erf"), sparse.TrainingOptions(learn_likelihood=False)
+    shared = {"net": net, "inducing": 30, "learn": False, "standardise": False, "options": given}
+    stream = wt.SparseMixtureRegressor(**shared, learn_rows=30)
+    for part in np.split(np.arange(300), 10):
+        stream.partial_fit(x[part], y[part])
+    whole, law = wt.SparseMixtureRegressor(**shared).fit(x, y), stream.model_.q.law
+    noise = wt.ScaledNoise(whole.model_.likelihood.noise)
+    exact = wt.ScaleMixture(net, wt.InverseGamma(2.0, 2.0), noise).posterior(x, y).scale
+    assert stream.model_.likelihood.noise == noise.variance
+    assert_allclose(law.a, 2 + 150, rtol=1e-3)
+    assert_allclose(law.b / law.a, 1 / exact.mean_precision, rtol=1e-3)
+    first, second = (model.predict(x, return_std=True) for model in (stream, whole))
+    assert_allclose(first[0], second[0], atol=0.01 * np.mean(second[1]))
+    assert_allclose(first[1], second[1], rtol=0.05)
+
+
+@pytest.mark.slow
 def test_a_class_that_is_missing_from_a_batch(table):
     x, y = table
     model = wt.SparseMixtureClassifier(**QUICK).partial_fit(x[y != "c"], y[y != "c"], classes=["a", "b", "c"])

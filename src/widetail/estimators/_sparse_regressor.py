@@ -147,7 +147,10 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
                 raise ValueError(
                     f"y holds {columns[~np.isfinite(mapped)][0]:g}; before it was {self.target_.describe()}."
                 )
-            self._fit_more(inputs, self.y_scaling_.apply(mapped), counts)
+            targets = self.y_scaling_.apply(mapped)
+            self._fit_more(inputs, targets, counts)
+            if self.tails_ is not None:
+                self._measure_tails(inputs, targets, counts)
         return self
 
     def _numbers(self, X: Any, y: Any, *, reset: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -168,10 +171,14 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         self._fit_all(inputs, targets, counts, guide, None, likelihood, columns.shape[1], checkpoint)
         self.tails_ = None
         if self.calibrate and isinstance(self.model_.likelihood, Gaussian):
-            rows = np.random.default_rng(self._seed).permutation(len(x))[:ROWS_FOR_TAILS]
-            left = left_out(self.model_, inputs[rows], targets[rows])
-            half_a_step = 0.5 / float(self.y_scaling_.factor[0]) if self.target_.kind == "integer" else 0.0
-            self.tails_ = Tails.measure(targets[rows], left, counts[rows], half_a_step)
+            self._measure_tails(inputs, targets, counts)
+
+    def _measure_tails(self, inputs: np.ndarray, targets: np.ndarray, counts: np.ndarray) -> None:
+        """Of rows that the model has just learned from, and of those before."""
+        rows = np.random.default_rng(self._seed).permutation(len(inputs))[:ROWS_FOR_TAILS]
+        left = left_out(self.model_, inputs[rows], targets[rows])
+        half_a_step = 0.5 / float(self.y_scaling_.factor[0]) if self.target_.kind == "integer" else 0.0
+        self.tails_ = Tails.of_stream(targets[rows], left, counts[rows], half_a_step, self.tails_)
 
     def _recognised(self, inputs: np.ndarray, y: np.ndarray, likelihood: Likelihood) -> Target:
         """What the target is: real, unless said otherwise, for models that take it as it is."""
