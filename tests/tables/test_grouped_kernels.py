@@ -95,3 +95,14 @@ def test_files_and_messages():
         assert from_config(to_config(kernel)) == kernel
         with pytest.raises(ValueError, match="x1 must hold"):
             kernel.kernel(FEATURES)
+
+
+def test_more_features_at_once_than_there_are_change_nothing_and_groups_are_of_features():
+    """A file may say anything: an order of a billion would take forever, a group of that number all memory."""
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    assert_allclose(Anova(order=10**9).kernel(x).nngp, Anova(order=3).kernel(x).nngp, rtol=1e-14)
+    for wrong in ((0, 10**9), (0, -1), ()):
+        with pytest.raises(ValueError, match="group of every feature"):
+            Anova(places=wrong)
+        with pytest.raises(ValueError, match="group of every feature"):
+            tables.for_table(nn.mlp(1), wrong)

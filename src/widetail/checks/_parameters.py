@@ -35,6 +35,15 @@ def check_number(name: str, value: Any, *, positive: bool = False) -> None:
         raise ValueError(f"{name} must be a {'positive' if positive else 'finite'} number; got {value!r}.")
 
 
+def check_places(places: tuple[int, ...]) -> None:
+    """The group of every feature of an encoded row: there are not more groups than features."""
+    is_right = len(places) > 0 and all(isinstance(place, int) and 0 <= place < len(places) for place in places)
+    if not is_right:
+        raise ValueError(
+            f"places must give the group of every feature, from 0 to at most {max(len(places) - 1, 0)}; got {places!r}."
+        )
+
+
 def _is_real(value: Any) -> bool:
     """Whether `value` is a real number or a rectangular array of them."""
     try:

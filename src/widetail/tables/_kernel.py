@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from widetail.checks import check_places
 from widetail.files import savable
 from widetail.kernels import Anova, ByHand, CrossFn, Get, Kernel, KernelValues, Rows, RowsFn
 from widetail.nn import Layer
@@ -48,6 +49,9 @@ class Grouped(Kernel):
 
     net: Kernel
     places: tuple[int, ...] = eqx.field(static=True)
+
+    def __check_init__(self):
+        check_places(self.places)
 
     @property
     def has_ntk(self) -> bool:  # type: ignore[override]

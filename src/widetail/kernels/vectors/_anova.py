@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from widetail.checks import as_parameter, check_count, check_number, check_variance
+from widetail.checks import as_parameter, check_count, check_number, check_places, check_variance
 from widetail.files import savable
 from widetail.kernels._values import CrossFn, Get, KernelValues, Rows, RowsFn
 from widetail.kernels.engine._by_hand import ByHand
@@ -61,6 +61,8 @@ class Anova(VectorKernel):
         check_number("interaction_var", self.interaction_var, positive=True)
         if self.order is not None:
             check_count("order", self.order)
+        if self.places is not None:
+            check_places(self.places)
 
     def rows_fn(self, get: Get) -> RowsFn:
         """Scale the inputs."""
@@ -102,7 +104,8 @@ class Anova(VectorKernel):
         if self.order == 2:
             return 1 + single + price * 0.5 * (single**2 - jnp.sum(terms**2, axis=-1))
         # sums over all sets of one, two, ... features, of which the next feature is a member or not
-        sums = [jnp.ones((), parts.dtype)] + [jnp.zeros((), parts.dtype)] * self.order
+        most = min(self.order, parts.shape[-1])  # there are no larger sets
+        sums = [jnp.ones((), parts.dtype)] + [jnp.zeros((), parts.dtype)] * most
         for feature in range(parts.shape[-1]):
             term = terms[..., feature]
             sums = [sums[0], *(here + term * below for below, here in itertools.pairwise(sums))]
