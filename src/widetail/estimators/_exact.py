@@ -282,6 +282,7 @@ class ExactEstimator(TableInputs, SavedEstimator):
             return self.x_scaling_.apply(x)
         if self.table_ is None or self._is_encoded:
             check_input_shape(x.shape, expected)
+        assert self.table_ is not None  # what does not fit an array alone has been refused
         known = len(self.table_.places_)  # the first gaps of a model of complete rows
         return np.concatenate([self.x_scaling_.apply(x[:, :known]), x[:, known:] / self.x_scaling_.factor], axis=1)
 
