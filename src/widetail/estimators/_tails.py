@@ -19,8 +19,8 @@ LOG_FACTORS = (-3.0, 3.0)
 END = 0.95  # the level where 90 % intervals end
 NORMAL_END = float(scipy.special.ndtri(END))
 # Where the log likelihood of rows that are not kept is remembered: roots of inverse degrees, and log factors.
-ROOTS_KEPT = np.linspace(*np.sqrt(INVERSE_DEGREES), 12)
-FACTORS_KEPT = np.linspace(*LOG_FACTORS, 61)
+ROOTS_KEPT = np.linspace(INVERSE_DEGREES[0] ** 0.5, INVERSE_DEGREES[1] ** 0.5, 12)
+FACTORS_KEPT = np.linspace(LOG_FACTORS[0], LOG_FACTORS[1], 61)
 
 
 @savable("estimators.Tails")
