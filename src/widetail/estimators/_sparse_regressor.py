@@ -128,8 +128,9 @@ class SparseMixtureRegressor(PredictiveRegressor, SparseEstimator):
         Kernel, scaling and inducing inputs are learned from all rows as long as there are fewer than `learn_rows` of
         them: they are kept for that, also in the file of `save`, and a call that adds a tenth or more ends exactly
         where `fit` would. From then on, or after `fit`, they stay, so early rows should be like later ones. Gaussian
-        noise is remembered exactly by sums over rows; with other likelihoods the last 4096 rows are kept as features
-        and targets, also in the file of `save`, and of older ones their Gaussian factors, which is an approximation.
+        noise is remembered exactly by sums over rows, and its width and tails are measured with the rows of every call;
+        with other likelihoods 4096 rows are kept as features and targets, also in the file of `save`. When there are
+        more, near ones of one count become one, or the oldest leave a Gaussian factor, which is an approximation.
         """
         self._check_parameters()
         is_first = not hasattr(self, "model_")
