@@ -204,7 +204,7 @@ def _warn_of_cost(n: int) -> None:
     minutes = min(seconds) * (n / _FEW_ROWS) ** 3 / 60
     warnings.warn(
         f"IndependentNoise needs all eigenvectors of a {n} x {n} matrix: about {minutes:.0f} minutes on this machine. "
-        f"With ScaledNoise a factorisation is enough, which is some thirty times faster.",
+        f"With ScaledNoise a factorisation is enough, which is some twenty times faster.",
         stacklevel=2,
     )
 

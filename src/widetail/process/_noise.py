@@ -33,7 +33,7 @@ class IndependentNoise(eqx.Module):
     r"""Ordinary noise outside of the scale: $y = f + \varepsilon$, $\varepsilon \sim N(0, s^2)$ whatever $\beta$ is.
 
     Not conjugate, still exact: one eigendecomposition, then O(n) per value of $\beta$. The factorisation
-    costs some ten times that of `ScaledNoise`, and the predictive is a mixture of normals with one location
+    costs some twenty times that of `ScaledNoise`, and the predictive is a mixture of normals with one location
     per node of the scale.
 
     Args:
