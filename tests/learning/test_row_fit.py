@@ -69,7 +69,7 @@ def test_scales_of_rows_have_to_be_worth_it():
     law = fit.process.noise.prior
     assert (law.share, law.a) == (1e-3, 500.0)
     constant = wt.fit_evidence(
-        wt.ScaleMixture(wt.kernels.RBF(0.5), noise=wt.ScaledNoise(0.05)), x, y, max_iterations=10, tolerance=2e-4
+        wt.ScaleMixture(wt.kernels.RBF(0.5), noise=wt.ScaledNoise(0.05)), x, y, max_iterations=10
     )
     assert np.isclose(fit.process.noise.variance, constant.process.noise.variance)
     assert np.isclose(fit.process.kernel.length_scale, constant.process.kernel.length_scale)

@@ -77,16 +77,16 @@ def fit_rows(
     state, bounds, converged = climbs[ranks.index(max(ranks))]
     can_be_plain, is_plain, used = may_be_plain(learn_law, process.noise), False, 0
     if can_be_plain:
-        state, is_plain, used = or_plain(state, process, some, max_iterations, gain)
+        state, is_plain, used = or_plain(state, process, some, max_iterations, tolerance)
     evaluations += used
     if some is not table and is_plain:
-        state = plain(table.constant(state.process, max_iterations=max_iterations, tolerance=gain), table)
+        state = plain(table.constant(state.process, max_iterations=max_iterations, tolerance=tolerance), table)
         evaluations += state.evaluations
     elif some is not table:
         state, bounds, converged = table.climb(table.believe(state.process), rough, max_iterations, gain)
         evaluations, used = evaluations + state.evaluations, 0
         if can_be_plain and state.far_share < MANY:
-            state, is_plain, used = or_plain(state, state.process, table, max_iterations, gain)
+            state, is_plain, used = or_plain(state, state.process, table, max_iterations, tolerance)
         evaluations += used
     bounds, converged = ([*bounds, state.bound], True) if is_plain else (bounds, converged)
     learned = [*state.learned, *(table_of_law(state.posterior.model.prior) if learn_law else [])]

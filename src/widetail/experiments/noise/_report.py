@@ -132,8 +132,14 @@ _TITLES = {
 }
 
 
+def _both_done(rows: Rows) -> list[Any]:
+    """Rows of the splits that both models have done."""
+    done = [{(row["data"], row["split"]) for row in rows if row["model"] == model} for model in (AUTO, CONSTANT)]
+    return [row for row in rows if (row["data"], row["split"]) in done[0] & done[1]]
+
+
 def _of_default(rows: Rows) -> list[str]:
-    sentences = []
+    rows, sentences = _both_done(rows), []
     for value, title in DEFAULT_SCORES:
         found = _means(rows, ("data", "model"), value)
         tables = [t for t in _names(rows, "data") if {(t, AUTO), (t, CONSTANT)} <= set(found)]
@@ -153,6 +159,7 @@ def _of_default(rows: Rows) -> list[str]:
 
 
 def _default_tables(rows: Rows) -> list[Any]:
+    rows = _both_done(rows)
     models, tables = _names(rows, "model"), _names(rows, "data")
     found: list[Any] = []
     for value, title in DEFAULT_SCORES if rows else ():
