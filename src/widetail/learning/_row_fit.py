@@ -75,7 +75,7 @@ def fit_rows(
     anew = [some.believe(state.process) for state, _, _ in climbs]
     ranks = [(state.far_share <= MOST_FAR, state.bound) for state in anew]
     state, bounds, converged = climbs[ranks.index(max(ranks))]
-    can_be_plain, is_plain, used = may_be_plain(learn_law, process.noise), False, 0
+    can_be_plain, is_plain, used = may_be_plain(learn_law, process), False, 0
     if can_be_plain:
         state, is_plain, used = or_plain(state, process, some, max_iterations, tolerance)
     evaluations += used

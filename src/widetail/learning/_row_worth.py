@@ -19,9 +19,10 @@ MIDDLE = 1.4826  # standard deviation of a normal law over its median distance f
 MANY = 0.1  # of the rows, that are far: no matter of heavy tails
 
 
-def may_be_plain(learn_law: bool, noise: RowNoise) -> bool:
+def may_be_plain(learn_law: bool, process: ScaleMixture) -> bool:
     """Whether the law can become that of ordinary noise: others are as somebody wants them."""
-    return learn_law and isinstance(noise.prior, Contaminated)
+    noise = process.noise
+    return learn_law and isinstance(noise, RowNoise) and isinstance(noise.prior, Contaminated)
 
 
 def or_plain(state: State, process: ScaleMixture, table: Table, most: int, gain: float) -> tuple[State, bool, int]:
