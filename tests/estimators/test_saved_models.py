@@ -17,6 +17,10 @@ TOLERANCES = {
     **dict.fromkeys(((version, name) for version, name in CASES if name.startswith("Wide")), 1e-4),
     # probabilities were means over 2048 points when the model was kept, and are integrals now
     (1, "SparseMixtureClassifier"): 3e-4,
+    # with noise outside of the scale the median was predicted when the model was kept, and the mean is now
+    (2, "kernels"): 1e-3,
+    # the search for the noise of the rows has other steps now, and ends as near to the same optimum
+    (2, "inputs"): 1e-5,
 }
 
 
