@@ -124,7 +124,7 @@ def choose_for_classes(
     def is_clearly_better(log_p: np.ndarray, name: str) -> bool:
         gain = log_p - found[name].log_p
         average = float(weights @ gain)
-        return average > CLEARLY * np.sqrt(weights @ (gain - average) ** 2 / used)
+        return bool(average > CLEARLY * np.sqrt(weights @ (gain - average) ** 2 / used))
 
     plain = [name for name in candidates if name not in learned]
     for group in filter(None, (plain, list(learned))):
