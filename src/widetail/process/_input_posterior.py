@@ -27,7 +27,8 @@ MOST_STEPS = 100
 FIRST_STEPS = 3  # of every start; the best goes on
 GAIN = 1e-6  # of the bound, in nats per observation, below which a step is the last
 FIRST_FIELD_STEPS = 10  # of Newton; one in every later turn
-FIELD_GAIN = 1e-5  # of the law of the noise given the misfits, which change with it anyway, in nats per row
+# Of the law of the noise given the misfits, in nats per row: while learning these change with it anyway.
+FIELD_GAIN, LAST_FIELD_GAIN = 1e-5, 1e-8
 FIELD_NODES = 7  # of the law of the logarithm of the noise variance at a new input
 FIELD_NODES_WITH_ROWS = 5
 MOST_ROW_NODES = 32
@@ -112,7 +113,7 @@ class InputPosterior(InferredNoisePosterior):
             start: where to start from, instead of several starts.
             gain: of the bound, in nats per observation, below which a step is the last.
         """
-        problem = _Problem(kernel, prior, model, inference, x, y, rows)
+        problem = _Problem(kernel, prior, model, inference, x, y, rows, LAST_FIELD_GAIN if gain is None else FIELD_GAIN)
         states = problem.starts() if start is None else {"given": problem.state(*start)}
         best = max(states.values(), key=lambda state: state.bound)
         state, converged = problem.climb(best, gain=GAIN if gain is None else gain)
@@ -220,7 +221,8 @@ class _State:
 class _Problem:
     """Both kernel matrices and the targets, and how to climb the bound."""
 
-    def __init__(self, kernel, prior, model, inference, x, y, rows):
+    def __init__(self, kernel, prior, model, inference, x, y, rows, field_gain):
+        self.field_gain = field_gain
         self.parts = (kernel, prior, float(model.variance), inference, x, y)
         self.rows, self.prior = rows, model.rows
         self.outputs = two_dimensional(y).shape[1]
@@ -250,7 +252,7 @@ class _Problem:
             own = RowLaw.of(self.prior, misfit, self.rows.counts, self.outputs)
         weighted = misfit if own is None else misfit / own.weights
         start, steps = (before.field, 1) if before else (None, FIRST_FIELD_STEPS)
-        field = FieldLaw.of(self.field_matrix, weighted / self.outputs, self.halves, start, steps, FIELD_GAIN)
+        field = FieldLaw.of(self.field_matrix, weighted / self.outputs, self.halves, start, steps, self.field_gain)
         if self.prior is not None:
             own = RowLaw.of(self.prior, misfit / field.weights, self.rows.counts, self.outputs)
         return self.state(field, own)
