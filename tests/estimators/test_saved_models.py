@@ -19,8 +19,6 @@ TOLERANCES = {
     (1, "SparseMixtureClassifier"): 3e-4,
     # with noise outside of the scale the median was predicted when the model was kept, and the mean is now
     (2, "kernels"): 1e-3,
-    # the search for the noise of the rows has other steps now, and ends as near to the same optimum
-    (2, "inputs"): 1e-5,
 }
 
 
