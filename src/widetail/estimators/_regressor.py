@@ -46,8 +46,8 @@ class ScaleMixtureRegressor(PredictiveRegressor, ExactEstimator):
             - "auto": "scaled", "rows", "inputs" or "both", the simplest that predicts left-out rows as well as any;
             - or a noise object, whose variance is where learning starts.
 
-            A fit with "rows" takes about three times as long as one with "scaled", with "both" five to eight times,
-            with "inputs" twice as long, and eight times where there are outliers.
+            A fit with "rows" takes about six times as long as one with "scaled", with "both" eight times, with "inputs"
+            twice as long, and eight times where there are outliers.
         learn: whether to learn hyperparameters by evidence; False takes them as given.
         standardise: whether to standardise inputs and targets.
         choose_rows: rows of the random subset on which architectures are compared.
