@@ -142,7 +142,8 @@ class ExactEstimator(TableInputs, SavedEstimator):
         """
         check_is_fitted(self, "posterior_")
         start = self.process_ if learn or self.integrated_ is None else self.integrated_
-        given = clone(self).set_params(start=start, learn=learn)
+        copy: Any = clone(self)
+        given = copy.set_params(start=start, learn=learn)
         # scikit-learn's own way to say that a clone keeps what was fitted
         return given if self.table_ is None else given.set_params(table=FrozenEstimator(self.table_))
 

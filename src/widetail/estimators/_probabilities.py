@@ -27,8 +27,8 @@ def probability_of_largest(location: np.ndarray, std: np.ndarray, log_weights: n
         below = log_ndtr(scaled[..., None] + NODES)  # (m, c, k, z); k = c gives the factor to leave out
         total = below.sum(axis=2) - log_ndtr(NODES)
         parts.append(log_weight + logsumexp(total + LOG_WEIGHTS, axis=-1))
-    log_p = logsumexp(np.stack(parts), axis=0)
-    return np.exp(log_p - logsumexp(log_p, axis=1, keepdims=True))
+    log_p = np.asarray(logsumexp(np.stack(parts), axis=0))
+    return np.exp(log_p - np.asarray(logsumexp(log_p, axis=1, keepdims=True)))
 
 
 def best_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:

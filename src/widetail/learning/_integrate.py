@@ -169,7 +169,7 @@ def integrate_evidence(
     report(len(candidates), len(candidates))
     processes = [process for part in found.values() for process in part.processes]
     names = [name for name, part in found.items() for _ in part.processes]
-    evidences = {name: float(scipy.special.logsumexp(part.log_weights)) for name, part in found.items()}
+    evidences = {name: float(np.asarray(scipy.special.logsumexp(part.log_weights))) for name, part in found.items()}
     if average == "evidence":
         shares = scipy.special.softmax(list(evidences.values()))
     else:

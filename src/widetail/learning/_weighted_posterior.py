@@ -72,7 +72,7 @@ class WeightedPosterior:
         """The log density of every row given all others, shape (n,), all outputs together; weights are those without
         the row.
         """
-        return -scipy.special.logsumexp(self._log_weights_over_left_out(), axis=0)
+        return -np.asarray(scipy.special.logsumexp(self._log_weights_over_left_out(), axis=0))
 
     def _log_weights_over_left_out(self) -> np.ndarray:
         """Logarithms of the weights over the density that each process gives to a row from the others, (J, n)."""

@@ -5,7 +5,17 @@ from typing import Any
 
 from widetail.programs.language._functions import wrong_with
 from widetail.programs.language._source import InputError, ProgramError
-from widetail.programs.statements import Average, Graph, LinComb, MatMul, Nonlin, Presence, ScalarFunction, Statement
+from widetail.programs.statements import (
+    Average,
+    Graph,
+    Kind,
+    LinComb,
+    MatMul,
+    Nonlin,
+    Presence,
+    ScalarFunction,
+    Statement,
+)
 
 
 class GraphMaker:
@@ -53,7 +63,7 @@ def _wrong(graph: Graph, statement: Statement) -> str | None:
         case ScalarFunction():
             scalars = statement.arguments
         case Nonlin():
-            kinds = [graph.lines[argument].kind for argument in statement.arguments]
+            kinds: list[Kind] = [graph.lines[argument].kind for argument in statement.arguments]
             return wrong_with(statement.fn, kinds) if {"G", "H"} & set(kinds) else "needs at least one vector"
         case Presence() if not graph.masked:
             return "needs inputs that say which positions are there, Graph(input_shape, masked=True)"

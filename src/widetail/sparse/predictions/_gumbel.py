@@ -46,12 +46,17 @@ def _row(s: float) -> tuple[np.ndarray, np.ndarray]:
         log_weight = -0.5 * z**2 - 0.5 * np.log(2 * np.pi) + np.log(SPACING)
         gap = w[:, None] - s * z
         inner = -np.exp(np.minimum(-gap, 700.0))
-        return logsumexp(inner + log_weight, axis=1), logsumexp(inner - gap + log_weight, axis=1)
+        return _log_sums(inner + log_weight), _log_sums(inner - gap + log_weight)
     gumbel = np.arange(-6.0, 120.0, SPACING)
     log_weight = -gumbel - np.exp(-gumbel) + np.log(SPACING)
     gap = (w[:, None] - gumbel) / s
     log_normal = -0.5 * gap**2 - 0.5 * np.log(2 * np.pi) - np.log(s)
-    return logsumexp(log_ndtr(gap) + log_weight, axis=1), logsumexp(log_normal + log_weight, axis=1)
+    return _log_sums(log_ndtr(gap) + log_weight), _log_sums(log_normal + log_weight)
+
+
+def _log_sums(log_terms: np.ndarray) -> np.ndarray:
+    """Of every row."""
+    return np.asarray(logsumexp(log_terms, axis=1))
 
 
 def log_softmax_integral(mean: Any, deviation: Any, table: GumbelTable, nodes: int) -> Any:

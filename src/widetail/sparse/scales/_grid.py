@@ -67,7 +67,7 @@ class GridScale(ScaleLaw):
             raise ValueError(f"prior must be narrower; its grid would have {count} nodes; got {prior!r}.")
         log_scales = np.linspace(low, high, count)
         log_density = np.asarray(prior.log_prob(np.exp(log_scales)), float) + log_scales
-        log_prior = log_density - scipy.special.logsumexp(log_density)
+        log_prior = log_density - np.asarray(scipy.special.logsumexp(log_density))
         return cls(log_scales, log_prior, _without_negligible(np.exp(log_prior)))
 
     @property
@@ -109,7 +109,7 @@ class GridScale(ScaleLaw):
         if self.is_held:
             log_weights = _tilted(log_weights, t, self.mean_precision)
         weights = np.zeros_like(self.weights)
-        weights[near] = np.exp(log_weights - scipy.special.logsumexp(log_weights))
+        weights[near] = np.exp(log_weights - np.asarray(scipy.special.logsumexp(log_weights)))
         return self.with_weights(weights)
 
     def with_weights(self, weights: np.ndarray) -> "GridScale":
@@ -174,7 +174,7 @@ def _tilted(log_weights: np.ndarray, t: np.ndarray, mean_precision: float) -> np
 
     def excess(multiple: float) -> float:
         weights = log_weights + multiple * unit
-        return float(np.exp(weights - scipy.special.logsumexp(weights)) @ unit) - 1
+        return float(np.exp(weights - np.asarray(scipy.special.logsumexp(weights))) @ unit) - 1
 
     width = 1.0
     while excess(-width) > 0 or excess(width) < 0:
@@ -183,7 +183,7 @@ def _tilted(log_weights: np.ndarray, t: np.ndarray, mean_precision: float) -> np
             raise ValueError("the grid of the scale has no law with the expectation that is asked for")
     found: Any = scipy.optimize.brentq(excess, -width, width, xtol=1e-12)
     log_weights = log_weights + found * unit
-    return log_weights - scipy.special.logsumexp(log_weights)
+    return log_weights - np.asarray(scipy.special.logsumexp(log_weights))
 
 
 def _without_negligible(weights: np.ndarray) -> np.ndarray:
