@@ -360,9 +360,12 @@ def test_pipelines_frames_images_and_given_inducing_inputs(table):
     pipeline = make_pipeline(PolynomialFeatures(2, include_bias=False), wt.SparseMixtureClassifier(**QUICK))
     assert cross_val_score(pipeline, x, y, cv=2).mean() > 0.7
     frame = pd.DataFrame(x, columns=["a", "b"])
-    model = wt.SparseMixtureClassifier(**QUICK | {"inducing": x[:10]}, prior=wt.PointMass(1.0)).fit(frame, y)
-    assert list(model.feature_names_in_) == ["a", "b"]
-    assert model.model_.whitening.inducing.shape == (10, 2)
+    for inducing in (x[:10], frame[:10]):
+        model = wt.SparseMixtureClassifier(**QUICK | {"inducing": inducing}, prior=wt.PointMass(1.0)).fit(frame, y)
+        assert list(model.feature_names_in_) == ["a", "b"]
+        assert model.model_.whitening.inducing.shape == (10, 4)  # features, and how far each is a gap
+    with pytest.raises(ValueError, match=r"inducing must hold inputs of shape \(2,\), like X; got \(3,\)"):
+        wt.SparseMixtureClassifier(**QUICK | {"inducing": np.ones((10, 3))}).fit(x, y)
     images = np.random.default_rng(0).normal(size=(40, 6, 6))
     net = nn.Sequential(nn.Conv(3), nn.Relu(), nn.Flatten())
     seen = wt.SparseMixtureClassifier(net, inducing=50, learn=False).fit(images, np.arange(40) % 2)

@@ -1,6 +1,7 @@
 """What the sparse estimators share: parameters, units, streams, and the kernel learned before `sparse.fit`."""
 
 import abc
+import math
 import numbers
 from typing import Any, ClassVar
 
@@ -179,7 +180,11 @@ class SparseEstimator(StructuredInputs, SavedEstimator):
         self.kernel_, self.model_, self.fit_, self.choice_ = model.whitening.kernel, model, model.fit, model.choice
 
     def _given_inducing(self) -> np.ndarray:
+        if self.table_ is not None:
+            return self._in_standard_units(self._encoded(self.inducing))
         inputs = np.asarray(self.inducing, np.float64)
+        if inputs[0].size != math.prod(self.input_shape_):
+            raise ValueError(f"inducing must hold inputs of shape {self.input_shape_}, like X; got {inputs.shape[1:]}.")
         return self._in_standard_units(inputs.reshape(len(inputs), *self.input_shape_))
 
     def _informed(self, likelihood: Likelihood, noise: float) -> Likelihood:
