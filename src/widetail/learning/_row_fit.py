@@ -9,11 +9,12 @@ import numpy as np
 from widetail.learning._row_law import table_of_law
 from widetail.learning._row_starts import beginnings
 from widetail.learning._row_turns import MOST_FAR, Table
-from widetail.learning._row_worth import MANY, may_be_plain, or_plain, plain
+from widetail.learning._row_worth import may_be_plain, or_plain, plain
 from widetail.process import RowFactors, ScaleMixture
 
 ITERATIONS_PER_ROUND = 15
 ROUND_GAIN = 2e-4  # of the bound, in nats per observation, below which a round is the last
+MANY = 0.1  # of the rows: with so many far ones noise is no matter of heavy tails
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,6 @@ PLAIN = Contaminated(1e-3, a=500.0, far=100.0)
 BETTER, RAISED = 0.05, 0.15
 FAR_OFF = 3.0  # residuals are as bad as any beyond so many of their standard deviations
 MIDDLE = 1.4826  # standard deviation of a normal law over its median distance from the middle
-MANY = 0.1  # of the rows, that are far: no matter of heavy tails
 
 
 def may_be_plain(learn_law: bool, process: ScaleMixture) -> bool:
